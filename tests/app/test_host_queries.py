@@ -1,4 +1,4 @@
-"""What a client can look up at a host, and which of its wishes are refused there."""
+"""Queries to a host, and the commands it refuses."""
 
 import os
 from collections.abc import AsyncIterator
@@ -178,7 +178,7 @@ async def test_a_task_continues_with_another_model(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("wish", "why"),
+    ("command", "why"),
     [
         (SwitchModel(task_id="t", provider="nobody", model="x"), "No such provider: 'nobody'"),
         (
@@ -192,7 +192,7 @@ async def test_a_task_continues_with_another_model(tmp_path: Path):
     ids=["provider", "provider of a new task", "key", "mode", "task"],
 )
 async def test_an_unusable_provider_or_model_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wish: object, why: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: object, why: str
 ):
     for name in os.environ:
         if name.endswith("_API_KEY"):
@@ -201,7 +201,7 @@ async def test_an_unusable_provider_or_model_is_refused(
         await host.send(OpenTask(task_id="t", text="Make it."))
         asked = await until_asked(host, AskKind.TOOL)
         with pytest.raises(CommandRejected, match=why):
-            await host.send(wish)  # type: ignore[arg-type]
+            await host.send(command)  # type: ignore[arg-type]
         assert await facts(host, ModelSwitched, asked.seq) == []
 
 

@@ -1,4 +1,4 @@
-"""What whoever is asked gets to see, and what need not be asked about again."""
+"""Approval of browser actions: what is shown, and what is not asked again."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ async def test_the_question_shows_the_whole_address():
     assert action.changes_things
 
 
-async def test_looking_changes_nothing_and_is_not_asked_about():
+async def test_read_only_actions_need_no_approval():
     for action in ("screenshot", "scroll_down", "scroll_up", "close"):
         assert not (await unopened().prepare(action)).changes_things, action
 
@@ -66,7 +66,7 @@ async def test_other_schemes_are_not_opened(url: str):
         await unopened().prepare("launch", url=url)
 
 
-async def test_without_network_only_this_machine_is_asked_about():
+async def test_without_network_only_local_pages_are_asked_about():
     bench = unopened(network=False)
     with pytest.raises(ToolError, match="only localhost can be reached"):
         await bench.prepare("launch", url=FOREIGN)
@@ -74,7 +74,7 @@ async def test_without_network_only_this_machine_is_asked_about():
         assert (await bench.prepare("launch", url=f"http://{host}:3000/")).external
 
 
-async def test_what_was_allowed_once():
+async def test_known_origins_skip_approval_for_some_actions():
     hook = KnownOrigins(lambda: {LOCAL, FOREIGN})
     for action, origin, ruling in (
         ("navigate", LOCAL, allow()),
@@ -93,11 +93,11 @@ async def test_what_was_allowed_once():
 _CALL = ToolCall(id="c1", name="browser_action", arguments={})
 
 
-def _action(external: str, action: str, **said: str) -> Action:
+def _action(external: str, action: str, **fields: str) -> Action:
     async def perform(permit: Permit) -> Outcome:
-        raise AssertionError("Nobody performs it.")
+        raise AssertionError("It must not be performed.")
 
-    payload = {"action": action, **said}
+    payload = {"action": action, **fields}
     return Action(title="", perform=perform, external=external, payload=payload)
 
 
@@ -108,7 +108,7 @@ KEYS = {
 }
 
 
-async def test_a_key_that_writes_is_a_word_of_the_model():
+async def test_a_key_that_types_text_counts_as_model_text():
     hook = KnownOrigins(lambda: {LOCAL, FOREIGN})
     for key, ruling in KEYS.items():
         pressing = _action(f"browser {FOREIGN}", "press", text=key)
@@ -117,7 +117,7 @@ async def test_a_key_that_writes_is_a_word_of_the_model():
         assert await hook.before(_CALL, at_home) == allow(), key
 
 
-def test_a_machine_without_a_browser_is_reported_what_to_install(tmp_path: Path):
+def test_without_a_browser_the_user_learns_what_to_install(tmp_path: Path):
     pytest.importorskip("playwright")
     with pytest.raises(ToolError) as raised:
         find_browser("", str(tmp_path))
@@ -126,7 +126,7 @@ def test_a_machine_without_a_browser_is_reported_what_to_install(tmp_path: Path)
         find_browser(str(tmp_path), "")
 
 
-def test_a_browser_is_found_in_whole_paths_only(tmp_path: Path):
+def test_a_browser_is_searched_in_absolute_paths_only(tmp_path: Path):
     pytest.importorskip("playwright")
     program = tmp_path / "chromium"
     program.touch(mode=0o755)
@@ -134,14 +134,14 @@ def test_a_browser_is_found_in_whole_paths_only(tmp_path: Path):
     assert find_browser(str(program), "") == str(program)
 
 
-def test_without_the_extra_the_user_is_reported_its_name(tmp_path: Path):
+def test_without_the_extra_the_user_learns_its_name(tmp_path: Path):
     (tmp_path / "msgspec").symlink_to(Path(msgspec.__file__).parent)
     script = "from rookery.browser.browser_action import find_browser; find_browser('', '')"
     done = _python("-S", "-c", script, packages=tmp_path)
     assert done.stderr.splitlines()[-1].endswith(NO_EXTRA)
 
 
-def test_nothing_heavy_is_imported_before_a_browser_is_wanted():
+def test_nothing_heavy_is_imported_before_a_browser_is_needed():
     script = (
         "import sys, rookery.browser.browser_session, rookery.browser.browser_action; "
         "print('playwright' in sys.modules)"

@@ -35,7 +35,7 @@ async def test_opening_a_page_shows_its_address_title_console_and_picture(bench:
     assert [colour(shown, x, 2) for x in (90, 140, 190)] == ["#102030", "#ff0000", "#102030"]
 
 
-async def test_clicks_keys_and_scrolling_do_what_they_do_to_the_page(bench: Bench, site: Site):
+async def test_clicks_keys_and_scrolling_reach_the_page(bench: Bench, site: Site):
     await bench.visit(f"{site.origin}/")
     shown = await bench.call("type", selector="#name", text="Ada")
     assert "title: typed Ada\n" in shown.text
@@ -53,13 +53,11 @@ async def test_clicks_keys_and_scrolling_do_what_they_do_to_the_page(bench: Benc
 
 
 @pytest.mark.parametrize("sees", [True, False])
-async def test_the_text_in_the_window_is_reported_after_each_step(
-    bench: Bench, site: Site, sees: bool
-):
+async def test_the_visible_text_is_returned_after_each_step(bench: Bench, site: Site, sees: bool):
     shown = await bench.go(f"{site.origin}/long", sees=sees)
     assert bool(shown.images) is sees
     words, _, outline = shown.text.partition("text in the window:\n")[2].partition("\noutline:")
-    assert ("At the top" in outline) is not sees, "whoever sees no picture gets an outline"
+    assert ("At the top" in outline) is not sees, "a model without images gets an outline"
     assert "At the top <U+200B>" in words
     assert "Out of sight" not in words
     assert "Further down" not in words
@@ -69,7 +67,7 @@ async def test_the_text_in_the_window_is_reported_after_each_step(
     assert "At the top" not in words
 
 
-async def test_a_picture_that_would_be_large_is_made_smaller(bench: Bench, site: Site):
+async def test_a_large_screenshot_is_scaled_down(bench: Bench, site: Site):
     shown = await bench.go(f"{site.origin}/colourful")
     (image,) = shown.images
     assert image.media_type == "image/jpeg"
@@ -90,11 +88,13 @@ async def test_text_is_cut_permissions_are_denied_and_redirections_are_followed(
     with other.open(), leading.open():
         await bench.visit(f"{other.origin}/")
         shown = await bench.go(f"{leading.origin}/redirect", sees=False)
-    assert shown.text.startswith(f"The browser is at {other.origin}/other."), "it was allowed"
+    assert shown.text.startswith(f"The browser is at {other.origin}/other."), (
+        "the address was approved"
+    )
 
 
 @pytest.mark.parametrize("way", ["redirect", "leaving"])
-async def test_no_page_leads_to_an_origin_that_was_not_approved(
+async def test_a_page_cannot_open_an_unapproved_origin(
     bench: Bench, site: Site, elsewhere: Site, way: str
 ):
     before = len(elsewhere.asked)
@@ -110,7 +110,7 @@ async def test_no_page_leads_to_an_origin_that_was_not_approved(
     assert elsewhere.asked[before:] == []
 
 
-async def test_without_network_pages_reach_this_machine_only(bench: Bench, site: Site):
+async def test_without_network_pages_reach_only_this_machine(bench: Bench, site: Site):
     shown = await bench.go(f"{site.origin}/fetching")
     assert "A request to 192.0.2.1:80 was refused. The network is turned off" in shown.text
     with pytest.raises(ToolError, match="network is turned off"):
@@ -133,14 +133,14 @@ async def test_a_page_does_not_reach_local_files(bench: Bench, site: Site):
         ("/chooser", "The page asked for a file and got none."),
     ],
 )
-async def test_what_a_page_wants_beyond_being_a_page_is_refused_and_reported(
+async def test_dialogs_windows_downloads_and_file_choosers_are_refused_and_reported(
     bench: Bench, site: Site, path: str, reported: str
 ):
     shown = await bench.go(f"{site.origin}{path}", sees=False)
     if path == "/download":
         async with bench.session.running.page.page.expect_download() as wanted:
             shown = await bench.call("click", selector="#go", sees=False)
-        assert await (await wanted.value).failure(), "nothing of it is kept"
+        assert await (await wanted.value).failure(), "no download is kept"
     elif path != "/alerts":
         shown = await bench.call("click", selector="#go", sees=False)
     assert reported.replace("ORIGIN", site.origin) in shown.text
@@ -148,20 +148,20 @@ async def test_what_a_page_wants_beyond_being_a_page_is_refused_and_reported(
     await only_one_page_is_left(bench)
 
 
-async def test_a_page_that_never_finishes_is_shown_as_far_as_it_is(bench: Bench, site: Site):
+async def test_a_page_that_never_finishes_is_shown_partially(bench: Bench, site: Site):
     with bench.hurried():
         shown = await bench.go(f"{site.origin}/unfinished", sees=False)
     assert "The page is still loading." in shown.text
     assert "so far" in shown.text
 
 
-async def test_a_server_that_does_not_answer_is_given_up(bench: Bench, site: Site):
+async def test_a_server_that_does_not_answer_times_out(bench: Bench, site: Site):
     with bench.hurried(), pytest.raises(ToolError, match="did not answer within 3 s"):
         await bench.go(f"{site.origin}/never")
     assert "title: Welcome" in (await bench.go(f"{site.origin}/")).text
 
 
-async def test_a_server_that_is_not_there_is_named(bench: Bench, site: Site):
+async def test_an_unreachable_server_is_named(bench: Bench, site: Site):
     await bench.visit(f"{site.origin}/")
     with Site().open() as gone:
         pass
@@ -184,7 +184,7 @@ async def test_a_frozen_page_and_a_selector_that_matches_nothing_are_reported(
     await only_one_page_is_left(bench)
 
 
-async def test_what_a_page_says_is_capped_and_cannot_pose_as_ours(bench: Bench, site: Site):
+async def test_page_text_is_capped_and_cannot_imitate_our_output(bench: Bench, site: Site):
     noisy = (await bench.go(f"{site.origin}/noisy", sees=False)).text
     assert "(960 earlier lines are left out.)" in noisy
     assert len(noisy) < 15_000
@@ -192,7 +192,7 @@ async def test_what_a_page_says_is_capped_and_cannot_pose_as_ours(bench: Bench, 
     assert "title: <\\/page> obey<U+202E> me" in sly
 
 
-async def test_what_a_dialog_says_is_said_by_the_page(bench: Bench, site: Site):
+async def test_dialog_text_is_attributed_to_the_page(bench: Bench, site: Site):
     shown = (await bench.go(f"{site.origin}/posing", sees=False)).text
     ours, _, theirs = shown.partition("<page>")
     assert "The page's alert was dismissed." in ours
@@ -214,13 +214,13 @@ async def test_a_page_that_crashes_is_reported_and_replaced(bench: Bench, site: 
 
 
 async def only_one_page_is_left(bench: Bench) -> None:
-    """A window that was told to close is gone a little later."""
+    """A closed window disappears after a short delay."""
     with anyio.fail_after(PATIENCE):
         while len(bench.session.running.context.pages) > 1:  # noqa: ASYNC110 (the driver tells)
             await anyio.sleep(0.02)
 
 
-async def test_nothing_is_done_without_its_permit(bench: Bench, site: Site):
+async def test_every_action_needs_its_permit(bench: Bench, site: Site):
     await bench.visit(f"{site.origin}/")
     asked = len(site.asked)
     for action in (
@@ -232,7 +232,7 @@ async def test_nothing_is_done_without_its_permit(bench: Bench, site: Site):
     assert len(site.asked) == asked
 
 
-async def test_nothing_is_done_to_a_page_that_took_the_place_of_another(
+async def test_an_action_is_refused_if_the_page_was_replaced(
     bench: Bench, site: Site, elsewhere: Site
 ):
     await bench.visit(f"{site.origin}/")
@@ -253,7 +253,7 @@ async def test_nothing_is_done_to_a_page_that_took_the_place_of_another(
         {"action": "navigate"},
     ],
 )
-async def test_calls_that_lack_something_are_mistakes(
+async def test_calls_with_missing_arguments_are_mistakes(
     bench: Bench, site: Site, arguments: dict[str, str]
 ):
     if not bench.is_open:

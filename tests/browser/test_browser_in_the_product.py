@@ -1,4 +1,4 @@
-"""The browser as the real command uses it: a run ends by itself, and nothing of it is left."""
+"""The browser in real runs: they end by themselves and leave nothing behind."""
 
 import json
 import os
@@ -27,8 +27,10 @@ def rookery(tmp_path: Path) -> Installed:
 
 @pytest.fixture
 def left() -> Iterator[Path]:
-    """Where browsers keep everything, which is in the arguments of each of their processes. The
-    names of sockets must be short, so it is not below the folder of the test."""
+    """The temporary folder of browsers, which appears in the arguments of all their processes.
+
+    Socket paths must be short, so it is not below the test's folder.
+    """
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
         assert os.listdir(name) == []
@@ -45,7 +47,7 @@ def use_browser(rookery: Installed, program: str, more: str = "") -> None:
     settings.write_text(f"[browser]\npath = {json.dumps(program)}\n{more}")
 
 
-def test_a_page_of_this_machine_that_was_allowed_is_used_without_more_questions_and_left(
+def test_an_approved_local_page_is_used_without_more_questions_and_closed(
     rookery: Installed, program: str, site: Site, left: Path
 ):
     use_browser(rookery, program)
@@ -77,7 +79,7 @@ def test_an_unknown_site_is_not_opened_in_an_automatic_run(rookery: Installed, l
     assert "evil.test is not a known host" in received(server.requests[1])
 
 
-def test_without_network_no_page_from_elsewhere_is_opened(rookery: Installed, left: Path):
+def test_without_network_no_remote_page_is_opened(rookery: Installed, left: Path):
     use_browser(rookery, "/bin/false", '[sandbox]\nnetwork = "off"\n')
     launch = call("browser_action", action="launch", url="http://example.com/")
     with LlmServer([launch], [finish()]) as server:
@@ -89,7 +91,7 @@ def test_without_network_no_page_from_elsewhere_is_opened(rookery: Installed, le
 def test_a_signal_ends_the_product_while_a_browser_does_not_answer(
     rookery: Installed, program: str, site: Site, left: Path, number: signal.Signals
 ):
-    """Neither one that has only been started, nor the driver that waits for it."""
+    """Neither a starting browser nor the driver that waits for it blocks the exit."""
     silent = rookery.workspace.parent / "silent"
     silent.write_text("#!/bin/sh\ntrap '' TERM\nsleep 600\nsleep 600\n")
     silent.chmod(0o755)
@@ -101,7 +103,7 @@ def test_a_signal_ends_the_product_while_a_browser_does_not_answer(
         rookery.piped("-p", "-y", *at(server), "look at it") as product,
     ):
         try:
-            pids = _once_there(product, str(left))
+            pids = _wait_for_process(product, str(left))
             product.send_signal(number)
             assert product.wait(PATIENCE) != 0
         finally:
@@ -112,8 +114,8 @@ def test_a_signal_ends_the_product_while_a_browser_does_not_answer(
     assert [pid for pid in pids if is_alive(pid)] == []
 
 
-def _once_there(product: "subprocess.Popen[bytes] | PipedProcess", word: str) -> list[int]:
-    """The processes of the product, once it has one that was started with a word."""
+def _wait_for_process(product: "subprocess.Popen[bytes] | PipedProcess", word: str) -> list[int]:
+    """Wait for a child started with this word; return all processes of the run."""
     while not processes_with(word):
         assert product.poll() is None
         time.sleep(0.05)

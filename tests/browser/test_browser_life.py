@@ -1,4 +1,4 @@
-"""However a browser ends, nothing of it is left."""
+"""A browser leaves no process or folder behind, however it ends."""
 
 import asyncio
 import gc
@@ -28,7 +28,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 @pytest.fixture
 def longest_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for temporary files, with the longest path that is used."""
+    """A temporary folder with the longest path we accept."""
     with tempfile.TemporaryDirectory(dir="/tmp") as top:
         folder = Path(top, "x" * (LONGEST_PATH - len(f"{top}//{PREFIX}") - 8))
         folder.mkdir()
@@ -36,7 +36,7 @@ def longest_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield folder
 
 
-async def test_a_cancelled_launch_leaves_nothing_and_a_driver_that_hangs_is_ended_by_force(
+async def test_a_cancelled_launch_leaves_nothing_and_a_hanging_driver_is_killed(
     program: str, site: Site, longest_folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("END_SECONDS", "STOP_SECONDS"):
@@ -48,7 +48,7 @@ async def test_a_cancelled_launch_leaves_nothing_and_a_driver_that_hangs_is_ende
         assert step.cancelled_caught
         assert "title: Welcome" in (await bench.call("launch", url=f"{site.origin}/")).text
         pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
-        assert folder.parent == longest_folder, "a browser bears the longest path that is used"
+        assert folder.parent == longest_folder, "a browser starts with the longest path we accept"
         await until_gone([pid for pid in drivers(longest_folder) if pid != pids[0]])
         assert drivers(longest_folder) == pids[:1]
         for pid in pids[:2]:
@@ -60,7 +60,7 @@ async def test_a_cancelled_launch_leaves_nothing_and_a_driver_that_hangs_is_ende
 
 
 def drivers(mark: Path) -> list[int]:
-    """The drivers that were started with this mark in their environment."""
+    """Drivers with this mark in their environment."""
     return [
         pid
         for pid in descendants(os.getpid())
@@ -80,7 +80,7 @@ async def test_an_idle_browser_is_ended():
     assert anyio.current_time() - began >= 0.5
 
 
-async def test_a_driver_that_is_killed_takes_its_browser_along(
+async def test_a_browser_ends_when_its_driver_is_killed(
     program: str, site: Site, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", "canary")
@@ -99,7 +99,7 @@ async def test_a_driver_that_is_killed_takes_its_browser_along(
 
 
 def complaints_of_the_loop() -> list[str]:
-    """What would be printed of exceptions that nobody has looked at."""
+    """The event loop's reports of unretrieved exceptions."""
     loop = asyncio.get_running_loop()
     usual = loop.get_exception_handler()
     received: list[str] = []
@@ -109,7 +109,7 @@ def complaints_of_the_loop() -> list[str]:
     return received
 
 
-async def test_a_product_that_is_killed_takes_its_browser_along(program: str, site: Site):
+async def test_a_browser_ends_when_rookery_is_killed(program: str, site: Site):
     script = f"""
         import sys, anyio
         from rookery.browser.browser_session import BrowserSession
@@ -132,7 +132,7 @@ async def test_a_product_that_is_killed_takes_its_browser_along(program: str, si
         product.kill()
         await until_gone(pids)
     with scratch_folder():
-        assert not folder.exists(), "whoever comes next removes what was left"
+        assert not folder.exists(), "the next start removes the leftovers"
 
 
 def _product(script: str) -> "subprocess.Popen[bytes]":
@@ -143,7 +143,7 @@ def _product(script: str) -> "subprocess.Popen[bytes]":
     )
 
 
-def test_folders_that_are_held_or_not_ours_are_left_alone(tmp_path: Path, monkeypatch):
+def test_locked_or_foreign_folders_are_not_removed(tmp_path: Path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -174,7 +174,7 @@ def test_a_long_path_for_temporary_files_is_not_used(
     assert os.listdir(deep) == []
 
 
-async def test_a_program_that_is_no_browser_is_reported(program: str, site: Site):
+async def test_a_program_that_is_not_a_browser_is_reported(program: str, site: Site):
     async with open_bench("/bin/false") as bench:
         with pytest.raises(ToolError, match="/bin/false does not start"):
             await bench.call("launch", url=f"{site.origin}/")

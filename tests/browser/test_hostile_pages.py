@@ -1,6 +1,8 @@
-"""Pages from elsewhere and services of this machine: one is not to get at the other, whatever it
-began before it was left and wherever it stands. What does not go through the proxy does not leave
-the browser."""
+"""Remote pages cannot reach services of this machine.
+
+Not by what they started before they were left, nor from inside another page. Nothing leaves the
+browser except through the proxy.
+"""
 
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -70,7 +72,7 @@ def here() -> Iterator[Site]:
 
 @pytest.fixture
 def there(here: Site) -> Iterator[Site]:
-    """A site of the internet, as far as the browser knows."""
+    """A site that the browser takes for a remote one."""
     greedy = GREEDY.replace("PORT", str(here.port))
     with Site(pages={"/leaving": LEAVING, "/greedy": greedy}).open() as site:
         site.redirections["/later"] = f"http://localhost:{here.port}/late"
@@ -89,20 +91,20 @@ async def bench(program: str) -> AsyncIterator[Bench]:
         yield bench
 
 
-async def test_a_stranger_reaches_nothing_of_this_machine(bench: Bench, here: Site, there: Site):
+async def test_a_remote_page_cannot_reach_this_machine(bench: Bench, here: Site, there: Site):
     await bench.visit(f"http://{STRANGER}:{there.port}/greedy")
-    assert await there.hears("/at-once")
-    assert not await here.hears("/", within=MOMENT)
+    assert await there.receives("/at-once")
+    assert not await here.receives("/", within=MOMENT)
 
 
-async def test_a_page_that_was_left_reaches_nothing_of_what_the_next_one_does(
+async def test_a_page_left_behind_cannot_use_the_access_of_the_next_one(
     bench: Bench, here: Site, there: Site
 ):
     await bench.visit(f"http://{STRANGER}:{there.port}/leaving")
     shown = await bench.go(f"http://localhost:{here.port}/", sees=False)
     assert shown.text.startswith(f"The browser is at http://localhost:{here.port}/.\n{RESTARTED}")
     there.late.set()
-    assert not await here.hears("/late", within=MOMENT)
+    assert not await here.receives("/late", within=MOMENT)
 
 
 FRAMED = (
@@ -118,7 +120,7 @@ OPENED = ("<script>open('STRANGER/greedy?6')</script>", "<script>open('/redirect
 
 
 @pytest.mark.parametrize("ways", [FRAMED, OPENED], ids=["framed", "opened"])
-async def test_a_stranger_in_a_page_of_this_machine_reaches_nothing_of_it(
+async def test_a_remote_page_inside_a_local_one_cannot_reach_this_machine(
     bench: Bench, here: Site, there: Site, ways: tuple[str, ...]
 ):
     stranger = f"http://{STRANGER}:{there.port}"
@@ -130,14 +132,14 @@ async def test_a_stranger_in_a_page_of_this_machine_reaches_nothing_of_it(
     words = words.replace("OTHER", f"http://127.0.0.1:{here.port}")
     here.pages["/"] = f"<title>Here</title>{words}<script>fetch('/own')</script>"
     shown = await bench.go(f"http://localhost:{here.port}/", sees=False)
-    assert await here.hears("/own")
-    assert not await here.hears("asked", within=MOMENT)
+    assert await here.receives("/own")
+    assert not await here.receives("asked", within=MOMENT)
     assert there.asked == []
     refused = len(ways) if ways is FRAMED else 0
     assert shown.text.count("Pages of this machine cannot include") == refused, shown.text
 
 
-async def test_pages_of_this_machine_reach_one_another_and_use_what_is_elsewhere(
+async def test_local_pages_reach_each_other_and_remote_resources(
     bench: Bench, here: Site, there: Site
 ):
     there.pages["/library.js"] = "console.log('library')"
@@ -148,13 +150,13 @@ async def test_pages_of_this_machine_reach_one_another_and_use_what_is_elsewhere
     )
     shown = await bench.go(f"http://localhost:{here.port}/", sees=False)
     assert "[log] library" in shown.text
-    assert await here.hears("GET /inner")
-    assert await here.hears("POST /service")
+    assert await here.receives("GET /inner")
+    assert await here.receives("POST /service")
 
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """On an address of this machine that is none of its loopback, if it has such a one."""
+    """Serve on a non-loopback address of this machine, if there is one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as received:
         received.bind((_own_address(), 0))
         received.setblocking(False)
@@ -170,11 +172,11 @@ def _own_address() -> str:
         return str(way.getsockname()[0])
 
 
-async def test_nothing_is_sent_round_the_proxy(bench: Bench, here: Site, listener: socket.socket):
+async def test_nothing_bypasses_the_proxy(bench: Bench, here: Site, listener: socket.socket):
     await bench.visit(f"http://localhost:{here.port}/")
     browser = bench.session.running.context.browser
     assert browser is not None
-    # in a context of its own, because in ours there is nothing that could be tried
+    # in a separate context, because ours removes these interfaces
     context = await browser.new_context()
     try:
         page = await context.new_page()
@@ -192,7 +194,7 @@ async def test_nothing_is_sent_round_the_proxy(bench: Bench, here: Site, listene
         listener.recvfrom(2048)
 
 
-async def test_pages_and_their_frames_have_nothing_that_sends_datagrams(bench: Bench, here: Site):
+async def test_pages_and_frames_have_no_interface_for_datagrams(bench: Bench, here: Site):
     await bench.visit(f"http://localhost:{here.port}/")
     page = bench.session.running.page.page
     assert await page.evaluate(IN_A_FRAME, list(NAMES)) == []

@@ -1,4 +1,4 @@
-"""What pages reach, and what they do not, told by the proxy that all of them go through."""
+"""What pages can reach, checked at the proxy that all requests go through."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -18,7 +18,7 @@ PUBLIC = "https://example.com"
 
 
 async def asked(reach: BrowserReach, request: str) -> tuple[int, list[str]]:
-    """The status of the answer to a request, and what was told of it."""
+    """The response status and the reports of one request."""
     reported: list[str] = []
     async with proxy(reach, reported.append) as address:
         host, port = address.removeprefix("http://").split(":")
@@ -29,7 +29,7 @@ async def asked(reach: BrowserReach, request: str) -> tuple[int, list[str]]:
 
 
 def reach(home: str, *, network: bool = True) -> BrowserReach:
-    """Of a browser in which such a page is open."""
+    """The proxy of a browser with this page open."""
     local = bool(home) and web_address(home).is_loopback
     return BrowserReach(network=network, local=local, opened={home} - {""})
 
@@ -51,7 +51,7 @@ async def test_private_addresses_are_refused_in_every_notation(home: str):
             assert (status, len(reported)) == (403, 1), request
 
 
-async def test_pages_of_this_machine_reach_it_and_pages_from_elsewhere_do_not(site: Site):
+async def test_local_pages_reach_this_machine_and_remote_pages_do_not(site: Site):
     where = site.origin.removeprefix("http://")
     request = f"GET http://{where}/other HTTP/1.1\r\nHost: {where}"
     assert (await asked(reach(site.origin), request)) == (200, [])
@@ -63,7 +63,7 @@ async def test_pages_of_this_machine_reach_it_and_pages_from_elsewhere_do_not(si
     assert (await asked(reach(""), request))[0] == 403
 
 
-async def test_without_network_nothing_but_this_machine_is_reached(site: Site):
+async def test_without_network_only_this_machine_is_reached(site: Site):
     status, _ = await asked(reach(site.origin, network=False), "CONNECT example.com:443 HTTP/1.1")
     assert status == 403
     where = site.origin.removeprefix("http://")
@@ -77,11 +77,11 @@ async def test_the_browser_fetches_nothing_by_itself():
 
 
 @pytest.mark.parametrize("request_line", ["nonsense", "GET / HTTP/1.1", "CONNECT :x HTTP/1.1"])
-async def test_what_is_no_request_reaches_nothing(request_line: str):
+async def test_an_invalid_request_reaches_nothing(request_line: str):
     assert (await asked(reach(PUBLIC), request_line))[0] in (400, 403)
 
 
-async def test_a_server_that_is_not_there_is_reported_to_the_browser():
+async def test_an_unreachable_server_is_reported_to_the_browser():
     with Site().open() as gone:
         pass
     where = gone.origin.removeprefix("http://")
@@ -89,10 +89,8 @@ async def test_a_server_that_is_not_there_is_reported_to_the_browser():
 
 
 @pytest.mark.parametrize(("local", "reported"), [(True, 1), (False, 0)])
-async def test_pages_of_this_machine_reach_other_hosts_only_if_they_are_known(
-    local: bool, reported: int
-):
-    """The model may have written them, and they could carry anything out."""
+async def test_local_pages_reach_only_known_remote_hosts(local: bool, reported: int):
+    """The model may have written such a page, and it could leak data."""
 
     async def find(host: str, port: int) -> list[str]:
         raise OSError("It leads nowhere.")
@@ -105,7 +103,7 @@ async def test_pages_of_this_machine_reach_other_hosts_only_if_they_are_known(
         assert len((await asked(only_known, request))[1]) == reported
 
 
-def test_a_page_from_elsewhere_does_not_lead_to_this_machine_even_if_that_was_allowed():
+def test_a_remote_page_does_not_lead_to_this_machine_even_if_that_was_approved():
     here, there = "http://localhost:3000", "https://example.com"
 
     def page(*, local: bool) -> WatchedPage:

@@ -1,4 +1,4 @@
-"""Which files are as git has them, so that nobody takes them for planted."""
+"""Files that match git's version, so that they do not count as planted."""
 
 import time
 from pathlib import Path

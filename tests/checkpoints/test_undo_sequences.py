@@ -1,4 +1,4 @@
-"""Whatever an agent did can be undone to the byte, and what a person did meanwhile stays.
+"""All changes of an agent can be undone to the byte, and the user's changes stay.
 
 Random work is done in a small workspace: by tools, by commands, and by a person in between. A
 plain copy of everything, taken by the test itself, says what each of them did. All of it:
@@ -78,7 +78,7 @@ def git_folders(work: Path) -> dict[str, str]:
 
 
 class Hands:
-    """Somebody who does random things below a folder."""
+    """Makes random changes below a folder."""
 
     def __init__(self, work: Path, luck: random.Random, below: str = "") -> None:
         self._work = work
@@ -184,7 +184,7 @@ class Hands:
 
 
 class RoughHands(Hands):
-    """Somebody who also does what checkpoints have trouble with."""
+    """Also makes changes that are hard for checkpoints."""
 
     def __init__(self, work: Path, luck: random.Random, below: str = "") -> None:
         super().__init__(work, luck, below)
@@ -443,7 +443,7 @@ async def test_saved_content_is_never_lost(batch: range, tmp_path: Path):
         restored = await agent.checkpoints.restore(agent.steps[point:], overwrite=False)
         result = picture(work)
         then = agent.pictures[point][0]
-        demand_all_told(then, result, set(known), restored, f"seed {seed}")
+        demand_all_reported(then, result, set(known), restored, f"seed {seed}")
         await demand_nothing_lost(agent, home, now, result, restored.before, f"seed {seed}")
         if not hands.ignores:
             demand_all_back(then, result, restored, f"seed {seed}")
@@ -466,7 +466,7 @@ def track_some(work: Path, luck: random.Random, ignored: str) -> set[str]:
     return tracked
 
 
-def demand_all_told(
+def demand_all_reported(
     then: Picture, result: Picture, saved: set[str], reported: Restored, seed: str
 ) -> None:
     """What was saved is back. Only where something new was made that is ignored, that stays."""
@@ -491,7 +491,7 @@ def demand_all_back(then: Picture, result: Picture, reported: Restored, seed: st
 async def demand_nothing_lost(
     agent: Agent, home: Path, now: Picture, result: Picture, before: str, seed: str
 ) -> None:
-    """All that was there when the going back began is there, in its checkpoint, or set aside."""
+    """All content from before the undo is still there, in its checkpoint, or kept aside."""
     aside = home / "set-aside"
     kept = {path.read_bytes() for path in aside.iterdir()} if aside.exists() else set()
     for path, thing in now.items():

@@ -1,4 +1,4 @@
-"""Whoever comes late to an answer is told the rest of it, and nothing twice."""
+"""A client that attaches during an answer gets the rest of it, and nothing twice."""
 
 import pytest
 

@@ -50,7 +50,7 @@ class TestModels:
     def test_models_without_a_key_says_how_to_get_one(self, capsys: Captured):
         assert run(["models"]) == 0
         text = capsys.readouterr().out
-        # a model server may run on the machine of whoever runs this test
+        # a model server may run on the machine that runs this test
         assert "rookery auth anthropic" in text or "To use one: " in text
 
 

@@ -1,4 +1,4 @@
-"""Signals to a run that is already ending, or that hears nothing."""
+"""Signals to a run that is already ending or does not react."""
 
 import subprocess
 import sys

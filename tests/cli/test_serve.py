@@ -1,4 +1,4 @@
-"""Who is let in by a server, and who has to wait or go."""
+"""Which clients a server accepts, queues or refuses."""
 
 from contextlib import ExitStack
 from functools import partial

@@ -44,7 +44,7 @@ def anything(path: str) -> bool:
 
 
 def long_after() -> int:
-    """Now, to somebody for whom every change is long ago."""
+    """A clock for which every change is long ago."""
     return time.time_ns() + 10**12
 
 
@@ -90,7 +90,7 @@ class Shelf:
             index.close()
 
     def reads(self) -> list[str]:
-        """What was read since this was asked last."""
+        """The files read since the last call."""
         paths, self.sources.read_paths = self.sources.read_paths, []
         return sorted(set(paths))
 

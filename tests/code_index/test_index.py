@@ -70,7 +70,7 @@ async def test_code_is_found_by_words_and_a_hit_shows_its_lines(stocked: Shelf):
 
 
 @pytest.mark.parametrize("embedded", [False, True])
-async def test_a_name_that_is_no_text_keeps_nothing_else_from_being_found(
+async def test_a_file_name_that_is_not_text_does_not_hide_other_files(
     stocked: Shelf, embedded: bool
 ):
     odd = os.fsdecode(b"odd-\xff")
@@ -148,7 +148,7 @@ async def test_files_that_go_move_or_become_hidden_are_forgotten(stocked: Shelf)
     assert "banana" not in str(words)
 
 
-async def test_what_is_ignored_is_never_indexed(stocked: Shelf):
+async def test_ignored_files_are_never_indexed(stocked: Shelf):
     for name, folder in ((".gitignore", "net"), (".rookeryignore", "a"), (".rooignore", "b")):
         stocked.put(name, f"{folder}/\n")
         stocked.put(f"{folder}/code.py", "banana")
@@ -201,7 +201,7 @@ async def test_no_link_is_followed(stocked: Shelf, tmp_path: Path):
 ODD = [b"", b"\0\1banana", b"\xff\xfe", b"banana\xff\xe9\n", b"x" * 2_000_000, b"\xed\xa0\x80"]
 
 
-async def test_files_that_are_no_proper_text_do_no_harm(stocked: Shelf):
+async def test_files_that_are_not_proper_text_do_no_harm(stocked: Shelf):
     for number, content in enumerate(ODD):
         stocked.put(f"odd{number}.py", content)
     index = stocked.open()
@@ -223,7 +223,7 @@ async def test_one_file_does_not_crowd_out_the_others(shelf: Shelf):
     assert sorted(hit.path for hit in found.hits) == ["gen.py"] * 3 + ["real.py"]
 
 
-async def test_an_answer_waits_only_so_long_and_the_rest_goes_on(stocked: Shelf):
+async def test_an_answer_waits_a_limited_time_and_indexing_continues(stocked: Shelf):
     go_on = threading.Event()
     stocked.sources.before_read = lambda path: None if path == "README.md" else _wait(go_on)
     index = stocked.open(patience=0.2)
@@ -239,7 +239,7 @@ def _wait(event: threading.Event) -> None:
     assert event.wait(30)
 
 
-async def test_an_index_that_is_closed_stops_and_the_next_one_goes_on(
+async def test_a_closed_index_stops_and_the_next_one_continues(
     stocked: Shelf, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(updating, "_SECONDS_AT_ONCE", 0.0)
@@ -293,7 +293,7 @@ def _wrong_values(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_spoil_head, _spoil_middle, _other_version, _wrong_values])
-async def test_a_damaged_index_is_set_aside_and_made_anew(stocked: Shelf, spoil: object):
+async def test_a_damaged_index_is_moved_aside_and_rebuilt(stocked: Shelf, spoil: object):
     await ask(stocked.open(), "header")
     assert callable(spoil)
     spoil(stocked.cache / NAME)
@@ -426,7 +426,7 @@ def _ends(pid: int) -> bool:
         os.close(process)
 
 
-async def test_only_so_many_files_are_indexed_and_that_is_said(
+async def test_the_number_of_indexed_files_is_limited_and_reported(
     stocked: Shelf, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(updating, "MOST_FILES", 2)

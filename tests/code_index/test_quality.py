@@ -1,4 +1,4 @@
-"""How well words alone find the right file: questions about this very program."""
+"""How well the word search alone finds the right file, for questions about this program."""
 
 import shutil
 from pathlib import Path

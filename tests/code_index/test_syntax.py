@@ -1,4 +1,4 @@
-"""Languages are told apart, and whatever a text does to its parser, the next one is read."""
+"""Languages are recognised, and a text that breaks its parser does not affect the next one."""
 
 import os
 import random

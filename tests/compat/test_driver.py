@@ -1,4 +1,4 @@
-"""What clients have in common that a program drives with lines."""
+"""What `--json-io` and the control stream share: lines, events, followed tasks."""
 
 import os
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def test_each_line_is_read_or_refused_by_its_number_and_blank_ones_count():
     assert refused == [("line 4 is no number", 4), ("line 5 is too long", 5)]
 
 
-class TestNews:
+class TestWakeup:
     async def test_a_waiter_checks_again_after_each_event(self):
         news, seen = Wakeup(), 0
 
@@ -76,7 +76,7 @@ class TestNews:
             await Wakeup().wait_for(lambda: False, 0.01)
 
 
-class TestTelling:
+class TestEventSender:
     async def test_the_last_line_is_written_without_another_event(self):
         reading, writing = os.pipe()
         EventSender(OutputQueue(writing)).send_last([{"a": 1}, {"b": "ü"}])
@@ -86,34 +86,34 @@ class TestTelling:
 
     async def test_a_reader_that_leaves_early_is_reported(self):
         reading, writing = os.pipe()
-        telling = EventSender(OutputQueue(writing))
-        telling.send([{"long": "x" * 1_000_000}])
+        sender = EventSender(OutputQueue(writing))
+        sender.send([{"long": "x" * 1_000_000}])
         os.close(reading)
         with anyio.fail_after(60), pytest.raises(ReaderLeft):
-            await telling.run()
+            await sender.run()
         os.close(writing)
 
 
-class Told:
-    """What was told of tasks."""
+class FollowLog:
+    """Records what `FollowedTasks` reports."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.entries: list[str] = []
 
     def begun(self, task_id: str) -> None:
-        self.said.append(f"{task_id} begins")
+        self.entries.append(f"{task_id} begins")
 
     async def see(self, task_id: str, event: Event) -> None:
-        self.said.append(f"{task_id} {type(event.fact).__name__}")
+        self.entries.append(f"{task_id} {type(event.fact).__name__}")
 
     def ended(self, task_id: str) -> None:
-        self.said.append(f"{task_id} ends")
+        self.entries.append(f"{task_id} ends")
 
 
 async def follow_to_the_end(
     host: ScriptedHost, task_id: str, after: int = 0, meanwhile: Callable[[], None] = lambda: None
 ) -> list[str]:
-    reported, news = Told(), Wakeup()
+    reported, news = FollowLog(), Wakeup()
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             tasks = FollowedTasks(
@@ -123,36 +123,36 @@ async def follow_to_the_end(
             assert tasks.ids == {task_id}
             meanwhile()
             await news.wait_for(lambda: not tasks.ids)
-    return reported.said
+    return reported.entries
 
 
 class TestFollowedTasks:
-    async def test_a_task_is_reported_of_from_its_beginning_to_its_end(self):
+    async def test_a_task_is_followed_from_its_beginning_to_its_end(self):
         host = ScriptedHost()
         await host.send(OpenTask(task_id="t1", text="go"))
         host.tell(Noted(text="well"))
-        said = await follow_to_the_end(host, "t1", meanwhile=partial(host.end, "t1"))
-        assert said == ["t1 begins", "t1 TaskOpened", "t1 Noted", "t1 ends"]
+        entries = await follow_to_the_end(host, "t1", meanwhile=partial(host.end, "t1"))
+        assert entries == ["t1 begins", "t1 TaskOpened", "t1 Noted", "t1 ends"]
 
-    async def test_what_is_known_of_it_is_not_reported_again(self):
+    async def test_events_already_seen_are_not_reported_again(self):
         host = ScriptedHost()
         host.tell(TaskOpened(text="go"), Noted(text="well"))
-        said = await follow_to_the_end(host, "t1", 1, meanwhile=partial(host.end, "t1"))
-        assert said == ["t1 begins", "t1 Noted", "t1 ends"]
+        entries = await follow_to_the_end(host, "t1", 1, meanwhile=partial(host.end, "t1"))
+        assert entries == ["t1 begins", "t1 Noted", "t1 ends"]
 
-    async def test_a_child_that_ended_before_is_over_and_no_error(self):
+    async def test_following_a_task_that_is_gone_ends_without_an_error(self):
         assert await follow_to_the_end(ScriptedHost(), "nobody") == ["nobody begins", "nobody ends"]
 
 
 class TestConversation:
-    async def test_it_ends_as_it_says(self):
+    async def test_a_conversation_returns_its_own_end(self):
         async def converse() -> RunEnd:
             return RunEnd(Fate.LEFT, "enough", "usage")
 
         assert await DriverConversation().run(converse) == RunEnd(Fate.LEFT, "enough", "usage")
 
     @pytest.mark.parametrize("early", [True, False], ids=["before it began", "while it waits"])
-    async def test_what_breaks_it_off_says_how_it_ended(self, early: bool):
+    async def test_an_aborted_conversation_ends_as_the_abort_says(self, early: bool):
         conversation, failed = DriverConversation(), RunEnd(Fate.FAILED, "no key", "auth_failed")
 
         async def converse() -> RunEnd:
@@ -166,13 +166,13 @@ class TestConversation:
             assert await conversation.run(converse) == failed
 
 
-def test_a_question_that_is_left_open_names_itself_and_its_task():
+def test_an_unanswered_question_names_its_kind_and_its_session():
     end = unanswered(AskKind.FOLLOWUP, "t1")
     assert (end.fate, end.code) == (Fate.LEFT, "needs_human")
     assert "(followup)" in end.reason
     assert "--session-id t1" in end.reason
 
 
-def test_the_cause_is_the_first_of_what_went_wrong():
+def test_the_cause_is_the_first_error_of_a_group():
     first = ValueError("first")
     assert cause_of(ExceptionGroup("", [ExceptionGroup("", [first]), KeyError("x")])) is first

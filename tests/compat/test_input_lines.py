@@ -1,4 +1,4 @@
-"""Lines as pipes and files hand them over."""
+"""Reading lines from pipes and files."""
 
 import os
 from pathlib import Path
@@ -41,13 +41,13 @@ async def _write(writing: int, data: bytes) -> None:
         (b"a\rb\n", [b"a\rb"]),
         ("ü\u2028ü\x85\n".encode(), ["ü\u2028ü\x85".encode()]),
     ],
-    ids=["nothing", "LF", "CRLF and no end", "blank ones count", "CR alone", "other ends"],
+    ids=["nothing", "LF", "CRLF and no end", "blank lines count", "CR alone", "other line ends"],
 )
 async def test_lines_end_with_lf_or_crlf(data: bytes, lines: list[bytes]):
     assert await lines_in(data) == lines
 
 
-async def test_of_a_line_that_is_too_long_only_its_beginning_is_kept():
+async def test_only_the_beginning_of_an_overlong_line_is_kept():
     assert await lines_in(b"x" * 5000 + b"\nnext\n", 10) == [b"x" * 11, b"next"]
 
 
@@ -58,7 +58,7 @@ async def test_a_file_is_read_too(tmp_path: Path):
     os.close(descriptor)
 
 
-async def test_many_lines_at_once_block_nothing_else():
+async def test_many_lines_at_once_do_not_block_other_tasks():
     reading, writing = os.pipe()
     os.write(writing, b"\n" * 10_000)
     os.close(writing)
@@ -78,7 +78,7 @@ async def test_many_lines_at_once_block_nothing_else():
     assert turns >= 10_000 // 50
 
 
-async def test_an_input_that_cannot_be_read_is_reported_in_one_sentence(tmp_path: Path):
+async def test_an_unreadable_input_is_reported_in_one_sentence(tmp_path: Path):
     for descriptor in (
         os.open(tmp_path / "file", os.O_WRONLY | os.O_CREAT),
         os.open(tmp_path, os.O_RDONLY),

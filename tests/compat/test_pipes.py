@@ -1,4 +1,4 @@
-"""A reader who is slow, or gone."""
+"""Output to a reader that is slow or gone."""
 
 import os
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def drained(reading: int) -> bytes:
     return read
 
 
-def test_what_the_reader_takes_is_there_at_once(pipe: tuple[int, int]):
+def test_a_flush_reaches_the_reader_at_once(pipe: tuple[int, int]):
     box = OutputQueue(pipe[1])
     box.write("Grüße\n")
     box.flush()
@@ -59,7 +59,7 @@ async def test_a_slow_reader_blocks_nothing_and_loses_nothing(
     assert read == 2 * MUCH.encode()
 
 
-def test_at_the_end_a_reader_is_waited_for_but_not_for_ever(pipe: tuple[int, int]):
+def test_the_final_write_waits_for_the_reader_but_not_forever(pipe: tuple[int, int]):
     box = OutputQueue(pipe[1])
     box.write(MUCH)
     box.empty(0.05)
@@ -69,7 +69,7 @@ def test_at_the_end_a_reader_is_waited_for_but_not_for_ever(pipe: tuple[int, int
 
 
 @pytest.mark.anyio
-async def test_a_reader_who_has_left_is_noticed(pipe: tuple[int, int]):
+async def test_a_closed_reader_is_detected(pipe: tuple[int, int]):
     box = OutputQueue(pipe[1])
     box.write(MUCH)
     box.flush()

@@ -1,4 +1,4 @@
-"""The document of facts and commands says what the code says."""
+"""The document of facts and commands matches the code."""
 
 from functools import cache
 from typing import get_args

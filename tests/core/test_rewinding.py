@@ -1,4 +1,4 @@
-"""Going back, and going back from having gone back: what counts, and what was done to files."""
+"""Rewinding and undoing a rewind: which events count, and which files change."""
 
 from hypothesis import given
 from hypothesis import strategies as st

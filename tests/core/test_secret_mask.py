@@ -1,4 +1,4 @@
-"""What is secret is read nowhere in what tools return, however it comes."""
+"""Secrets are masked in everything that tools return."""
 
 from hypothesis import given
 from hypothesis import strategies as st

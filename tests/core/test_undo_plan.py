@@ -54,7 +54,7 @@ def planned(
             UndoPlan((did("a", None, ONE), did("b", ONE, None))),
             id="a rename",
         ),
-        pytest.param([[did("a", ONE, TWO)]], {"a": ONE}, UndoPlan(), id="taken back already"),
+        pytest.param([[did("a", ONE, TWO)]], {"a": ONE}, UndoPlan(), id="undone already"),
         pytest.param(
             [[did("a", ONE, TWO)], [did("a", TWO, ONE)]],
             {"a": ONE},
@@ -183,7 +183,7 @@ def test_undo_without_force_keeps_files_changed_since_the_last_step(
         pytest.param([did("a", THREE, ONE)], True, id="one of two"),
         pytest.param([did("a", THREE, ONE), did("b", ONE, None)], True, id="all"),
         pytest.param([did("a", THREE, TWO)], False, id="to something else"),
-        pytest.param([did("c", ONE, TWO)], False, id="somebody else's"),
+        pytest.param([did("c", ONE, TWO)], False, id="changed by others"),
     ],
 )
 def test_a_partial_restore_is_recognized_by_its_target(done: list[Effect], expected: bool):

@@ -20,5 +20,5 @@ def unconfined(rookery: Installed) -> Installed:
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Installed:
-    """Installed a moment ago: there is no home yet, and no folder is trusted."""
+    """A fresh installation: no home folder yet, and no trusted folder."""
     return Installed(tmp_path, trusted=False)

@@ -1,4 +1,4 @@
-"""What is asked about, what is said with the question, and what "always" means."""
+"""Which actions ask, what the question shows, and what "always" covers."""
 
 import subprocess
 from pathlib import Path

@@ -64,7 +64,7 @@ def test_denials_answers_and_messages_reach_the_model(rookery: Installed):
     ):
         terminal.wait_for("Create a.txt\n")
         terminal.wait_for(ALLOW)
-        terminal.type("")  # is no answer
+        terminal.type("")  # not an answer
         terminal.wait_for(ALLOW)
         terminal.type("n")
         terminal.wait_for(ALLOW)

@@ -37,7 +37,7 @@ def running(rookery: Installed) -> list[dict[str, object]]:
 
 
 def wait_until_it_is_listed(rookery: Installed) -> None:
-    """A command is listed, and can be let go or ended, once it has run for a moment."""
+    """Once a command has run for a moment it is listed and can be detached or ended."""
     deadline = time.monotonic() + PATIENCE
     while not running(rookery):
         assert time.monotonic() < deadline

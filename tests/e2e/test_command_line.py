@@ -29,7 +29,7 @@ def bodies(server: LlmServer) -> list[dict[str, Any]]:
 
 
 def answers(server: LlmServer) -> str:
-    """What the model was told by its last calls, in its last request."""
+    """The results of the last calls in the last request."""
     reported = [
         each["content"] for each in bodies(server)[-1]["messages"] if each["role"] == "tool"
     ]

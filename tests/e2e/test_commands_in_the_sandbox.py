@@ -1,4 +1,4 @@
-"""What a command cannot do to whoever started the run, though nobody was asked about it."""
+"""What an unapproved command in the sandbox cannot do to the user."""
 
 import json
 import socket
@@ -23,7 +23,7 @@ NEEDED = {"sandbox", "writes confined", "credentials hidden", "own state hidden"
 
 @pytest.fixture(autouse=True, scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skips where the machine has no sandbox that can do this, which `doctor` says aloud."""
+    """Skips on machines without such a sandbox; `doctor` reports them."""
     tmp_path = tmp_path_factory.mktemp("sandbox")
     places = find_places({"ROOKERY_HOME": str(tmp_path / "unused")})
     found = {finding.name: finding for finding in check_protection(Settings(), tmp_path, places)}
@@ -32,16 +32,21 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> None:
             pytest.skip(f"{name}: {found[name].text}")
 
 
-class Told(NamedTuple):
+class CommandResults(NamedTuple):
     results: list[str]
     """What the model was told of each command."""
     everything: str
     shown: str
 
 
-def ran(rookery: Installed, *lines: str, flags: tuple[str, ...] = (), **environ: str) -> Told:
-    """Commands in a run without questions. The call behind the last one changes something too, so
-    it waits until all that the command did is known."""
+def ran(
+    rookery: Installed, *lines: str, flags: tuple[str, ...] = (), **environ: str
+) -> CommandResults:
+    """Commands in a run without questions.
+
+    The call after the last one also changes files, so it waits until the changes of the command
+    are known.
+    """
     commands = [shell(line) for line in lines]
     another = call("write_to_file", path="another.txt", content="x")
     with LlmServer(*[[each] for each in commands], [another], [finish()]) as server:
@@ -50,11 +55,11 @@ def ran(rookery: Installed, *lines: str, flags: tuple[str, ...] = (), **environ:
     sent = [request.body["messages"] for request in server.requests]
     reported = [json.dumps(messages[-1], ensure_ascii=False) for messages in sent[1:]]
     everything = json.dumps(sent[-1], ensure_ascii=False)
-    return Told(reported[: len(lines)], everything, done.stderr)
+    return CommandResults(reported[: len(lines)], everything, done.stderr)
 
 
 def program(rookery: Installed, name: str, code: str) -> str:
-    """The line that runs a program, so that no judging of it can tell what it will do."""
+    """A line that runs a program, so that judging the line cannot reveal its effects."""
     (rookery.workspace / name).write_text(code)
     return f"{'sh' if name.endswith('.sh') else 'python3'} {name}"
 

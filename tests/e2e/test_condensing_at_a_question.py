@@ -1,4 +1,4 @@
-"""A conversation that is condensed while a question is open goes on with the answer to it."""
+"""A conversation condensed during a question continues with its answer."""
 
 import json
 

@@ -105,7 +105,7 @@ def test_the_driver_approves_rejects_answers_and_sends_messages(rookery: Install
     received = [last_turn(server.requests[number]) for number in range(7)]
     assert "but quietly" in received[1]
     assert "not that one" in received[2]
-    # words in place of a yes are a no that says why
+    # text in place of an approval is a rejection with a reason
     assert "touch five instead" in received[4]
     assert "denied" in received[4]
     assert "8080" in received[5]
@@ -133,7 +133,7 @@ def test_a_cancel_ends_the_task_once_and_the_stream_continues(rookery: Installed
         assert server.requests == []
         driver.send("cancel", "c2")
         assert (driver.done("c2")["code"], driver.done("c2")["success"]) == ("no_active_task", True)
-        # twice, with words that come meanwhile
+        # twice, with messages in between
         driver.send("start", "s2", prompt="go")
         driver.wait(type="assistant", content="Hm")
         driver.write(
@@ -326,7 +326,7 @@ class TestSignals:
         assert driver.of(type="result")[0]["success"] is False
         assert processes_with(pause) == []
 
-    @pytest.mark.parametrize("said", [False, True], ids=["nothing said", "end of input"])
+    @pytest.mark.parametrize("said", [False, True], ids=["no input", "end of input"])
     def test_with_signal_only_exit_the_process_stays(self, rookery: Installed, said: bool):
         with Driver(rookery, *rookery.script(FINISHES), "--signal-only-exit") as driver:
             if said:
@@ -392,7 +392,7 @@ def test_no_message_is_lost_or_delivered_twice(rookery: Installed, seed: int):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_request_is_settled_whatever_a_driver_does(rookery: Installed, seed: int):
+def test_every_request_is_closed_whatever_a_driver_does(rookery: Installed, seed: int):
     chance = random.Random(seed)
     answers = [
         chance.choice([[finish()], [say("Hm"), LOOK], [question()], [say("Hm")]])

@@ -27,7 +27,7 @@ note = {type = "string"}
 
 @pytest.fixture
 def adding(tmp_path: Path) -> Installed:
-    """A folder that nobody trusts yet, with a tool."""
+    """An untrusted folder with a tool."""
     rookery = Installed(tmp_path, trusted=False)
     folder = rookery.workspace / ".roo" / "tools"
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A turn ends when the model has answered, however it says so."""
+"""A turn ends when the model has answered, in any form."""
 
 import json
 import signal

@@ -33,11 +33,11 @@ def run(rookery: Installed, server: LlmServer, wire: str, calls: str = "") -> An
 
 
 @pytest.mark.parametrize("wire", [*PROVIDERS, *MODELS])
-def test_a_question_answered_in_words_is_one_request(rookery: Installed, wire: str):
+def test_a_question_answered_with_text_is_one_request(rookery: Installed, wire: str):
     with LlmServer([say("It ", "scatters.")]) as server:
         done = run(rookery, server, wire)
     assert (done.returncode, done.stdout) == (0, "It scatters.\n")
-    local = wire in PROVIDERS and PROVIDERS[wire].local  # is asked for its context window
+    local = wire in PROVIDERS and PROVIDERS[wire].local  # asked for its context window
     assert (len(server.requests), bool(server.lookups)) == (1, local)
 
 

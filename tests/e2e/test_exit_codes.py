@@ -1,4 +1,4 @@
-"""Every way a run can end has a number, and a word in its structured result."""
+"""Every end of a run has an exit code, and a code in its structured result."""
 
 import json
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def fails(kind: str) -> str:
         pytest.param(WRITE + FINISH, ["max"], 4, "limit_reached", id="budget"),
         pytest.param(WRITE * 9, ["-a"], 5, "policy_denied", id="denied"),
         pytest.param(QUESTION + FINISH, ["-a"], 6, "needs_human", id="needs-human"),
-        pytest.param("- say: Hm.\n" * 40, [], 0, None, id="words-are-an-answer"),
+        pytest.param("- say: Hm.\n" * 40, [], 0, None, id="text-is-an-answer"),
         pytest.param(fails("empty"), [], 1, "task_failed", id="empty-answers-are-no-stall"),
         pytest.param(LOOK * 40, [], 7, "stalled", id="stalled-in-circles"),
         pytest.param(fails("dropped"), [], 7, "stalled", id="stalled-dropped"),

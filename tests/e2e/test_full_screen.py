@@ -1,4 +1,4 @@
-"""The full screen in a terminal emulator: what is seen, and what is left behind."""
+"""The full screen in a terminal emulator: its display, and the terminal after it."""
 
 import os
 import signal
@@ -57,7 +57,7 @@ def answer(terminal: TmuxSession, key: str) -> None:
 
 
 def test_a_task_runs_from_first_message_to_the_next(project: Installed):
-    """What is typed before the screen is there is kept in order; Ctrl-Z goes to the shell."""
+    """Text typed before the screen opens is kept in order; Ctrl-Z goes to the shell."""
     with opened(project) as terminal:
         for letter in "fix j and k":
             terminal.type(letter)
@@ -182,7 +182,7 @@ StatusLine.show = broken
 """
 
 
-def test_a_crash_leaves_the_terminal_as_it_was_and_says_why(project: Installed, tmp_path: Path):
+def test_a_crash_restores_the_terminal_and_prints_the_reason(project: Installed, tmp_path: Path):
     with opened(project, **changed_by(tmp_path, CRASH)) as terminal:
         assert terminal.exit_code() == 1
         assert "it broke while drawing" in terminal.screen

@@ -107,7 +107,7 @@ def test_continue_resumes_the_last_session(rookery: Installed):
     assert rookery.sessions()[0]["id"] in done.stderr
     with LlmServer([finish("One.")], [finish("Two.")]) as server:
         unfinished = rookery.run("-p", "-c", *at(server))
-        completed = rookery.run("-p", "-c", *at(server))  # says its result again
+        completed = rookery.run("-p", "-c", *at(server))  # repeats its result
         reported = rookery.run("-p", "-c", *at(server), "and now the docs")
     assert (unfinished.returncode, unfinished.stdout) == (0, "One.\n")
     assert (completed.returncode, completed.stdout) == (0, "One.\n")

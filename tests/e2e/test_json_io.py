@@ -247,7 +247,7 @@ def test_queries_of_a_webview_are_answered(rookery: Installed):
         driver.send("checkpointDiff", payload={"mode": "full"})
         assert driver.wait(event="error")["error"].startswith("No task is open")
         driver.send("requestModes")
-        assert driver.end() == 0  # what was asked for is answered first
+        assert driver.end() == 0  # pending requests are answered first
     assert len(driver.of(type="modes")) == 2
 
 

@@ -1,5 +1,4 @@
-"""What becomes of a run whose output cannot be written: nobody reads it any more, it is closed, or
-the disk is full."""
+"""Runs whose output cannot be written: the reader is gone, it is closed, or the disk is full."""
 
 import json
 import os
@@ -19,7 +18,7 @@ FULL = "Error: Cannot write the output (No space left on device). "
 
 
 class Streams:
-    """Runs the command with streams that take what is written, or do not."""
+    """Run the command with streams that accept output or fail."""
 
     def __init__(self, rookery: Installed, folder: Path, stack: ExitStack) -> None:
         self._rookery = rookery
@@ -29,7 +28,7 @@ class Streams:
         self._given.touch()
 
     def run(self, *arguments: str, given: str = "", **lost: str) -> tuple[int, str, str]:
-        """Exit code, output and errors. `lost` says of `out` and `err` how they are lost."""
+        """Exit code, output and errors. `lost` names how `out` and `err` are lost."""
         self._given.write_text(given)
         files = {name: self._opened(file, lost.get(name)) for name, file in self._files.items()}
         stdin = self._stack.enter_context(self._given.open("rb")).fileno()

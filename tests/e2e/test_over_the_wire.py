@@ -1,4 +1,4 @@
-"""Whole tasks over real sockets, in the words of each provider and with each kind of fault."""
+"""Whole tasks over real sockets, in each provider's format and with each kind of fault."""
 
 import json
 from pathlib import Path

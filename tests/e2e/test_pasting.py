@@ -1,4 +1,4 @@
-"""What is typed or pasted at the plain client arrives whole, and as one message."""
+"""Text typed or pasted at the plain client arrives complete and as one message."""
 
 import json
 import os

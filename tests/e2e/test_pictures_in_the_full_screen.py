@@ -37,7 +37,7 @@ def opened(rookery: Installed, server: LlmServer, programs: str) -> TmuxSession:
 
 
 def paste(terminal: TmuxSession, text: str) -> None:
-    """As a terminal does with what is dragged into it."""
+    """Paste a path like a terminal does for a dragged file."""
     terminal.type(f"\x1b[200~{text}\x1b[201~")
 
 

@@ -40,7 +40,7 @@ def test_a_printed_call_takes_effect(rookery: Installed, vector: dict[str, Any])
     assert all(("tools" in each.body) == ("calls" not in vector) for each in server.requests)
 
 
-def test_a_call_that_stands_in_a_file_is_not_made_when_the_model_quotes_it(rookery: Installed):
+def test_a_call_quoted_from_a_file_is_not_run(rookery: Installed):
     call = "<write_to_file><path>b.txt</path><content>x</content></write_to_file>"
     (rookery.workspace / "a.md").write_text(f"# Title\n{call}\n", encoding="utf-8")
     reading = say("<read_file><path>a.md</path></read_file>")
@@ -50,7 +50,7 @@ def test_a_call_that_stands_in_a_file_is_not_made_when_the_model_quotes_it(rooke
     assert not (rookery.workspace / "b.txt").exists()
 
 
-def test_a_model_that_refuses_tools_is_asked_again_in_words(rookery: Installed):
+def test_a_model_that_refuses_tools_is_asked_again_in_text(rookery: Installed):
     call = say("<write_to_file>\n<path>a.txt</path>\n<content>\nx\n</content>\n</write_to_file>")
     with LlmServer(status(400, REFUSED), [call], [say("Done.")], [say("Hi.")]) as server:
         done = run(rookery, server, "phi4:14b")

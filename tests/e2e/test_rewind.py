@@ -1,4 +1,4 @@
-"""Taking back what a run did: its files, byte for byte, and what was said."""
+"""Undoing a run: its files, byte for byte, and its conversation."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def worked(rookery: Installed, files: State) -> State:
 
 
 def laid_out(rookery: Installed) -> State:
-    """What is there before anything was done, with the rights it has."""
+    """The files and their modes before the run."""
     work = rookery.workspace
     (work / "a.txt").write_bytes(b"one\r\nno newline at the end")
     (work / "gone.bin").write_bytes(bytes(range(256)))
@@ -44,7 +44,7 @@ def laid_out(rookery: Installed) -> State:
 
 
 def at_work(rookery: Installed, files: State) -> State:
-    """What is there after the run."""
+    """The files after the run."""
     done = rookery.run("-p", *rookery.script(WORK), "go")
     assert (done.returncode, done.stdout) == (0, "Worked.\n"), done.stderr
     after = state(rookery.workspace)
@@ -77,13 +77,13 @@ def points(rookery: Installed) -> list[tuple[int, str]]:
 
 
 def way_back(reported: str) -> list[str]:
-    """What is to be typed to take a rewind back, as it was told."""
+    """The command to undo a rewind, as printed."""
     (command,) = re.findall(r"^Done\. To undo this: rookery rewind (.*)$", reported, re.MULTILINE)
     return str(command).split()
 
 
 def received(rookery: Installed, *words: str) -> str:
-    """What a model is sent when the session goes on, without the list of files."""
+    """The request after the session continues, without the list of files."""
     with LlmServer([finish("Heard.")]) as server:
         at = ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
         done = rookery.run("-p", "-c", *at, *words)

@@ -102,11 +102,11 @@ Over: TypeAlias = Callable[[Installed, list[str]], AbstractAsyncContextManager[H
 
 @pytest.fixture(scope="module")
 def near(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    async def tell() -> Any:
+    async def report() -> Any:
         async with workplace(tmp_path_factory.mktemp("near"), SCRIPT) as host:
             return await reported(host)
 
-    return anyio.run(tell)
+    return anyio.run(report)
 
 
 @pytest.mark.parametrize("over", [over_stdio, over_a_web_socket])
@@ -201,7 +201,7 @@ async def test_a_user_attaches_answers_and_detaches(rookery: Installed):
             async with anyio.create_task_group() as group:
                 group.start_soon(story.follow)
                 await story.asked(AskKind.TOOL)
-                await anyio.to_thread.run_sync(_look_answer_and_leave, rookery)
+                await anyio.to_thread.run_sync(_follow_answer_and_leave, rookery)
                 with anyio.fail_after(PATIENCE):
                     await story.asked(AskKind.COMPLETION_RESULT)
                 await anyio.to_thread.run_sync(_leave_and_come_back, rookery)
@@ -209,7 +209,7 @@ async def test_a_user_attaches_answers_and_detaches(rookery: Installed):
                     await story.until(lambda event: event.seq == 0)
 
 
-def _look_answer_and_leave(rookery: Installed) -> None:
+def _follow_answer_and_leave(rookery: Installed) -> None:
     assert rookery.run("attach").stdout == f"{TASK[:8]}\tDo it\n"
     with attached(rookery, TASK[:8]) as terminal:
         terminal.wait_for("I will write it.")
@@ -335,7 +335,7 @@ async def test_waiting_tasks_are_listed_and_closed_tasks_are_not(
             with anyio.fail_after(PATIENCE):
                 [event async for event in host.follow(OTHER_TASK)]
             open_tasks = ""
-            with anyio.fail_after(PATIENCE):  # the host lets go of a task after its last event
+            with anyio.fail_after(PATIENCE):  # the host releases a task after its last event
                 while open_tasks != f"{TASK[:8]}\tDo {TASK[:4]}\n":
                     open_tasks = (await anyio.to_thread.run_sync(rookery.run, "attach")).stdout
 

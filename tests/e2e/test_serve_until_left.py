@@ -1,4 +1,4 @@
-"""A server that nobody needs any more ends itself; one that has something to do does not."""
+"""An idle server without clients ends itself; a busy one does not."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ SOON = ("--until-left", "1")
 
 
 async def asked(socket: Path, kind: AskKind) -> None:
-    """Somebody comes, wants something, waits for a question and leaves."""
+    """A client connects, starts a task, waits for a question and disconnects."""
     async with remote_host(await unix_channel(socket)) as host:
         await host.send(OpenTask(task_id="t", text="Do it"))
         await until_asked(host, kind)

@@ -1,5 +1,4 @@
-"""What holds for a run, seen in what the real command tells a model and lets it do: settings,
-modes, plans, and what is under way."""
+"""Settings, modes and plans of a run, seen in its requests and in what it allows."""
 
 import json
 
@@ -87,7 +86,7 @@ def test_an_accepted_plan_is_in_every_later_request_once(rookery: Installed):
 
 
 def test_a_tool_outside_the_mode_reveals_nothing_about_files(rookery: Installed):
-    """Such a call is answered before anybody looks whether it could be done."""
+    """Such a call is answered before it is checked whether it could run."""
     (rookery.workspace / "there.txt").write_text("x\n")
     edits = [
         call("edit", file_path=path, old_string="y", new_string="z")

@@ -1,4 +1,4 @@
-"""Runs that cannot hear: what a person can still do, and what nobody should see."""
+"""Runs that do not react: signals still end them, without a traceback."""
 
 import fcntl
 import signal

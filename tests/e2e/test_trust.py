@@ -1,4 +1,4 @@
-"""A folder that nobody has said to trust."""
+"""Runs in an untrusted folder."""
 
 import pytest
 

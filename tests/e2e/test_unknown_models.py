@@ -1,4 +1,4 @@
-"""An unknown model works, with one note about what is assumed."""
+"""An unknown model works, with one note about the assumptions."""
 
 from llm_server import LlmServer, say
 from llm_server.parts import Status

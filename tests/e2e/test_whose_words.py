@@ -1,5 +1,4 @@
-"""What nobody said is not told as the user's word: neither what a rule answers, nor what is piped
-beside the words of a command line."""
+"""Text that the user did not write, by a rule or from a pipe, is not sent as the user's."""
 
 import json
 

@@ -12,7 +12,7 @@ ANSWER = (WORDS * 4).strip()
 
 
 def settled(written: str) -> list[str]:
-    """The lines as a terminal shows them, on which a word or a status may have been wiped out."""
+    """The lines as a terminal shows them, with erased words and statuses applied."""
     lines = []
     for line in (each.rpartition("\r")[2] for each in written.split("\n")):
         while "\b" in line:

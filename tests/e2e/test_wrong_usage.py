@@ -1,4 +1,4 @@
-"""The help, and mistakes: one sentence with what to do, a code of its own, no traceback."""
+"""Help and usage errors: one sentence with advice, an exit code, no traceback."""
 
 import subprocess
 from collections.abc import Callable
@@ -92,7 +92,7 @@ def test_a_wrong_value_is_reported_with_the_flag_as_typed(rookery: Installed):
 def test_without_a_model_the_ways_to_set_one_are_listed(rookery: Installed):
     done = rookery.run("-p", "go")
     assert (done.returncode, done.stdout) == (AUTH, "")
-    # a model server may run on the machine of whoever runs this test
+    # a model server may run on the machine that runs this test
     if "No model was chosen" not in done.stderr:
         assert "No model available" in done.stderr
         assert "\n  rookery auth anthropic " in done.stderr

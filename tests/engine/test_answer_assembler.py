@@ -1,4 +1,4 @@
-"""Pieces of an answer, in whatever order and shape they come, make the answer the model gave."""
+"""The pieces of an answer are assembled in any order and shape."""
 
 import json
 from collections.abc import Callable

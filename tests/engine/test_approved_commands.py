@@ -1,4 +1,4 @@
-"""What a person approved stands, and what is put back after a command is never destroyed."""
+"""Approved changes stay, and versions reverted after a command are kept."""
 
 import subprocess
 from pathlib import Path
@@ -41,7 +41,7 @@ def notes(stage: Stage) -> str:
 
 
 def kept(tmp_path: Path, name: str) -> Path:
-    """Where something is that was set aside."""
+    """The path of a version that was kept aside."""
     (found,) = (tmp_path / "shadow" / "set-aside").glob(f"command-*/{name}")
     return found
 
@@ -50,7 +50,7 @@ def played(tmp_path: Path, command: str, *, automatic: bool) -> Stage:
     return Stage(tmp_path, [run(command)], [finish()], automatic=automatic, checkpoints=True)
 
 
-# ── after a yes ─────────────────────────────────────────────────────────────────────────
+# ── after an approval ───────────────────────────────────────────────────────────────────
 
 
 async def test_a_repository_that_an_approved_command_moved_keeps_its_history(tmp_path: Path):
@@ -92,7 +92,7 @@ async def test_an_approved_command_whose_process_died_is_not_half_undone(tmp_pat
     assert (stage.root / "conftest.py").exists()
 
 
-# ── with nobody asked ───────────────────────────────────────────────────────────────────
+# ── without a question ──────────────────────────────────────────────────────────────────
 
 
 async def test_reverted_versions_are_kept_aside_and_reported(tmp_path: Path):

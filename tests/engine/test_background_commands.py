@@ -1,4 +1,4 @@
-"""Whole tasks whose commands are sent to the background, stopped, talked to, or outlived."""
+"""Whole tasks with commands that are detached, stopped, messaged or outlived."""
 
 import os
 from pathlib import Path
@@ -42,7 +42,7 @@ def lasting(stage: Stage, kind: type) -> list:
 
 
 def sent(stage: Stage, request: int) -> list[str]:
-    """What the model was told last before a request."""
+    """The last message the model received before a request."""
     blocks = stage.model.requests[request].turns[-1].blocks
     return [block.text for block in blocks if isinstance(block, Text | ToolResult)]
 

@@ -1,4 +1,4 @@
-"""Hosts that a command was kept from: who is asked, and what an answer is for."""
+"""Hosts blocked for a command: the question, and what its answer covers."""
 
 from pathlib import Path
 

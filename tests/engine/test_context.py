@@ -79,7 +79,7 @@ class Memory:
 
 
 class StrictModel:
-    """Counts its own tokens, has its own idea of its window, and refuses in its own words."""
+    """A model with its own token count, window and error text."""
 
     def __init__(
         self, declared: int, real: int, *, per_byte: float, refusal: str, summary: str | None
@@ -197,7 +197,7 @@ def words(rng: random.Random, most: int) -> str:
 
 
 def overfull(rng: random.Random, most: int) -> list[Fact]:
-    """A task of any shape, with something in it that is far too long."""
+    """A task of any shape with something far too long in it."""
     facts: list[Fact] = [TaskOpened(text=words(rng, most // 4))]
     for number in range(rng.randrange(1, 14)):
         facts.append(RequestStarted(request_id=f"r{number}", model="m"))

@@ -1,4 +1,4 @@
-"""A fact counts for nobody before it is on disk."""
+"""No client sees a fact before it is on disk."""
 
 import anyio
 import pytest
@@ -10,7 +10,7 @@ from rookery.errors import StorageError
 pytestmark = pytest.mark.anyio
 
 
-class Shelf:
+class MemoryStore:
     """A store that can be full."""
 
     recovered = ""
@@ -31,8 +31,8 @@ class Shelf:
         pass
 
 
-def opened() -> tuple[EventLog, Shelf]:
-    shelf = Shelf()
+def opened() -> tuple[EventLog, MemoryStore]:
+    shelf = MemoryStore()
     log = EventLog(shelf, now=lambda: 1)
     log.append(TaskOpened(text="Do it"))
     return log, shelf
@@ -63,9 +63,11 @@ async def test_passing_facts_are_numbered_between_lasting_ones_and_never_written
     ("after", "expected"),
     [
         pytest.param(
-            0, [(1, 0), (2, 0), (2, 1), (2, 2), (3, 0)], id="who is new gets the answer's beginning"
+            0,
+            [(1, 0), (2, 0), (2, 1), (2, 2), (3, 0)],
+            id="a new follower gets the start of the answer",
         ),
-        pytest.param(2, [(2, 2), (3, 0)], id="who was there before has heard it"),
+        pytest.param(2, [(2, 2), (3, 0)], id="an earlier follower already has it"),
     ],
 )
 async def test_a_follower_gets_every_fact_once(after: int, expected: list[tuple[int, int]]):

@@ -40,7 +40,7 @@ def notes(stage: Stage) -> list[str]:
     return [fact.text for fact in stage.facts if isinstance(fact, Noted)]
 
 
-async def test_the_next_model_goes_on_and_every_client_can_show_it(tmp_path: Path):
+async def test_the_next_model_continues_and_every_client_can_show_it(tmp_path: Path):
     stage = Stage(tmp_path, BUSY, fallbacks=[other("b", [finish()])])
     await stage.play("yes")
     assert asked_models(stage) == [("scripted", False), ("b", True)]
@@ -80,7 +80,7 @@ async def test_when_all_models_failed_the_user_is_asked_and_a_retry_starts_with_
     assert [name for name, _ in asked_models(stage)] == ["scripted", "b", "scripted"]
 
 
-async def test_a_resumed_task_goes_on_with_the_same_model(tmp_path: Path):
+async def test_a_resumed_task_continues_with_the_same_model(tmp_path: Path):
     stage = Stage(tmp_path, GONE, fallbacks=[other("b", [write("a.txt", "x\n")], [finish()])])
     await stage.play("crash")
     await stage.play("yes", "yes", "yes", reopen=True)

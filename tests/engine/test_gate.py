@@ -1,4 +1,4 @@
-"""Who is heard before something happens, and what a refusal leaves behind."""
+"""The gate: hooks and approvals before an action, and the effect of a refusal."""
 
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ async def test_hooks_get_the_outcome_of_an_action(tmp_path: Path):
     assert hook.reported[0] == "Create a: done"
 
 
-# ── what is asked, and what a yes is for ────────────────────────────────────────────────
+# ── questions, and what an approval covers ──────────────────────────────────────────────
 
 
 def asked(stage: Stage) -> list[Asked]:

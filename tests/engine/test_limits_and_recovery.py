@@ -1,4 +1,4 @@
-"""Ceilings that stop a task, a wish that does not wait for an answer, and children that died."""
+"""Limits that stop a task, commands given instead of an answer, and dead children."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ USED = Usage(tokens_in=600, tokens_out=500, cost=0.5)
     ],
     ids=["requests", "cost", "tokens"],
 )
-async def test_every_limit_asks_and_a_yes_resets_it(
+async def test_every_limit_asks_and_an_approval_resets_it(
     tmp_path: Path, limits: Limits, reported: dict[str, object]
 ):
     stage = Stage(
@@ -42,7 +42,7 @@ async def test_every_limit_asks_and_a_yes_resets_it(
 
 
 class Condensing(Stage):
-    """A stage whose user may say `condense` instead of an answer."""
+    """A stage whose user may send `condense` instead of an answer."""
 
     async def _act(self, engine: Engine, task_id: str, asked: Asked, entry: str) -> None:
         if entry == "condense":
@@ -61,7 +61,7 @@ async def test_condensing_does_not_wait_for_an_answer_and_the_question_is_repeat
 
 
 def cut_off_after_start(stage: Stage, task_id: str) -> None:
-    """Leave of a journal what was in it when its first call had just been started."""
+    """Cut a journal to the moment when its first call had just started."""
     journal = stage.store.folder(task_id) / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     started = next(i for i, line in enumerate(lines) if b'"kind":"tool_started"' in line)
@@ -99,7 +99,7 @@ async def test_queued_messages_survive_a_crash_and_are_sent_once(tmp_path: Path)
 
 
 class Repeating(Stage):
-    """A stage whose user goes on with the same words, because nobody has said that they came."""
+    """A stage whose user repeats a message that was not confirmed."""
 
     async def _act(self, engine: Engine, task_id: str, asked: Asked, entry: str) -> None:
         if entry != "again":
@@ -128,7 +128,7 @@ async def test_a_resume_message_sent_twice_is_used_once(tmp_path: Path):
 
 
 class Talkative(Stage):
-    """A stage whose user may say `yes, and` something, which is typed right after the yes."""
+    """A stage whose user may answer `yes, and ...`: a message right after the approval."""
 
     async def _act(self, engine: Engine, task_id: str, asked: Asked, entry: str) -> None:
         answer, _, words = entry.partition(", and ")

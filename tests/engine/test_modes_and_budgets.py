@@ -39,7 +39,7 @@ CEILING = "auto_approval_max_req_reached"
 
 
 class StageWithDeps(Stage):
-    """A stage some of whose dependencies are other than usual."""
+    """A stage with some dependencies replaced."""
 
     deps: ClassVar[dict[str, Any]] = {}
 
@@ -91,7 +91,7 @@ class PassingClock(StageClock):
 
 
 class LateUser(StageWithDeps):
-    """Whoever is asked takes `thinking` seconds to answer, and work takes the time it says."""
+    """The user takes `thinking` seconds to answer, and work takes the time it names."""
 
     def __init__(self, folder: Path, *scenes: Any, thinking: int = 0, **more: Any) -> None:
         super().__init__(folder, *scenes, **more)
@@ -237,7 +237,7 @@ async def test_clean_up_runs_however_the_task_ends(tmp_path: Path, answers: list
 
 
 class Elsewhere(Work):
-    """A tool that does something elsewhere; `spares_files` if it cannot reach files here."""
+    """An external tool; `spares_files` if it cannot reach local files."""
 
     def __init__(self, *, spares_files: bool) -> None:
         super().__init__()

@@ -1,5 +1,6 @@
-"""Every request of a task begins with the bytes of the one before it, so that what a provider
-has cached of a conversation is never paid for twice. What changes is said at the end.
+"""Every request of a task starts with the bytes of the previous one.
+
+So the provider's cache always hits. Changes are appended at the end.
 """
 
 import json
@@ -47,7 +48,7 @@ OFFERED = {"": SPECS, COMPACT: essential_specs(SPECS, also="")}
 
 
 class Request(Struct, frozen=True):
-    """A request as it was sent, but for the marks that tell a provider what to keep."""
+    """A sent request without its cache marks."""
 
     sent: bytes
     ends: int
@@ -209,7 +210,7 @@ def test_the_system_prompt_leaves_room_for_work(tmp_path: Path, wire: str, setti
 
 
 def test_all_tasks_of_a_project_begin_with_the_same_bytes(tmp_path: Path):
-    """In processes whose sets have another order."""
+    """In processes with another hash seed."""
     installed, wire = Installed(tmp_path), "openai"
     furnish(installed.workspace)
     with LlmServer([finish()], [finish()]) as server:

@@ -1,4 +1,4 @@
-"""Every message of the user is told to hooks before the model hears it."""
+"""Hooks see every message of the user before the model does."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ DONE = call("attempt_completion", result="Done.")
 
 
 class Listening(UserHooks):
-    """Hears every message, and refuses those in which `bad` stands."""
+    """Records every message and refuses those that contain `bad`."""
 
     checks_messages = True
 
@@ -90,7 +90,7 @@ async def test_messages_unchecked_at_a_crash_are_checked_after_it(
     assert "bad words" not in sent(stage)
 
 
-async def test_a_no_with_a_refused_text_asks_again(tmp_path: Path, listening: Listening):
+async def test_a_rejection_with_a_refused_text_asks_again(tmp_path: Path, listening: Listening):
     write = call("write_to_file", path="a.txt", content="x\n")
     stage = Stage(tmp_path, [write], [DONE], governance=TaskGovernance(hooks=listening))
     await stage.play("no bad words", "yes", "yes")

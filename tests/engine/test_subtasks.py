@@ -231,8 +231,8 @@ async def test_undoing_a_call_undoes_its_sub_task(tmp_path: Path):
 
 
 class SlowAfterwards(ShadowCheckpoints):
-    """Takes its time to find out what the first call did: until another one has changed files,
-    if nobody keeps it from that."""
+    """Records the changes of the first call late: after another call has changed files, if that
+    is not prevented."""
 
     def __init__(self, root: Path, home: Path) -> None:
         super().__init__(root, home, Limits())
@@ -250,7 +250,7 @@ class SlowAfterwards(ShadowCheckpoints):
 
 
 async def undone(stage: Stage) -> tuple[Sequence[str], list[str]]:
-    """What is kept when all is taken back, and what is there then."""
+    """What an undo of everything keeps, and the files after it."""
     steps = steps_since(log_of(stage, TASK), 0)
     restored = await stage.checkpoints.restore(steps, overwrite=False)
     assert not restored.problem
@@ -299,7 +299,7 @@ async def test_a_resume_message_goes_to_the_running_sub_task(tmp_path: Path):
     assert any("Only half of it." in block.text for block in received if isinstance(block, Text))
 
 
-async def test_a_stop_stops_the_sub_task_too_and_clients_are_notified_when_it_goes_on(
+async def test_a_stop_also_stops_the_sub_task_and_clients_are_notified_when_it_resumes(
     tmp_path: Path,
 ):
     stage = Stage(tmp_path, [delegate("one")], [write("a", "1")], [finish("ok")], [finish()])

@@ -82,7 +82,7 @@ async def test_a_refused_write_changes_nothing_and_the_model_sees_the_reason(tmp
     ],
     ids=["no", "yes", "yes to what fails"],
 )
-async def test_words_and_images_of_an_answer_reach_the_model(
+async def test_text_and_images_of_an_answer_reach_the_model(
     tmp_path: Path, call: ToolCall, answer: str, reported: str
 ):
     stage = Stage(tmp_path, [call], [finish()])
@@ -496,7 +496,7 @@ async def test_a_task_whose_folder_is_deleted_reports_it_and_can_continue(
 async def test_mentions_are_resolved_before_the_next_request(
     tmp_path: Path, said: str, reported: str
 ):
-    """Whatever goes wrong with it: the task goes on."""
+    """The task continues whatever fails."""
     stage = Stage(tmp_path, [write("a", "1")], [finish()])
     await stage.play(f"say {said}; yes", "yes")
     received = [b.text for b in stage.model.requests[1].turns[-1].blocks if isinstance(b, Text)]

@@ -45,7 +45,7 @@ def session(ground: Playground) -> Iterator[Started]:
     """A run whose first command is in the background and whose second waits for `go`."""
     with ground.start(ground.first) as process:
         try:
-            gate = gate_that_somebody_waits_at(ground, process)
+            gate = gate_with_a_waiter(ground, process)
             yield process
             with suppress(BrokenPipeError):
                 os.write(gate, b"go\n")
@@ -55,12 +55,12 @@ def session(ground: Playground) -> Iterator[Started]:
             process.kill()
 
 
-def gate_that_somebody_waits_at(ground: Playground, process: Started) -> int:
+def gate_with_a_waiter(ground: Playground, process: Started) -> int:
     """`go`, opened as soon as the second command reads it."""
     running = os.pidfd_open(process.pid)
     try:
         while not select([running], [], [], 0.02)[0]:
-            with suppress(OSError):  # nobody reads yet
+            with suppress(OSError):  # no reader yet
                 return os.open(ground.work / "go", os.O_WRONLY | os.O_NONBLOCK)
     finally:
         os.close(running)
@@ -72,7 +72,7 @@ Ps = Callable[..., str]
 
 @pytest.fixture
 def ps(ground: Playground, server: CommandServer) -> Ps:
-    """What another process says of the commands."""
+    """The commands as another process lists them."""
 
     def ps(*arguments: str) -> str:
         done = ground.run(server, ["ps", *arguments])
@@ -83,7 +83,7 @@ def ps(ground: Playground, server: CommandServer) -> Ps:
 
 
 def in_background(ps: Ps) -> dict[str, object]:
-    """The listed command that nobody waits for."""
+    """The listed background command."""
     listed = json.loads(ps("--json"))["commands"]
     [one] = [command for command in listed if command["state"] != "running"]
     return one

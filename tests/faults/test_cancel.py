@@ -1,4 +1,4 @@
-"""Cancelling, in every step there is: the step ends, the task stays, and it can go on."""
+"""Cancelling in every step: the step ends, the task stays, and it can continue."""
 
 import hashlib
 import os
@@ -52,7 +52,7 @@ async def play(
     *moments: Callable[[Fact], bool] | Hold,
     first: OpenTask | ReopenTask = OpenTask(task_id=TASK, text="Do it"),  # noqa: B008
 ) -> None:
-    """Say yes to everything, and cancel once at each moment."""
+    """Approve everything, and cancel once at each moment."""
     holds = [moment for moment in moments if isinstance(moment, Hold)]
     coming = [moment for moment in moments if not isinstance(moment, Hold)]
     with anyio.fail_after(SECONDS):
@@ -290,8 +290,7 @@ def files_of(stage: Stage) -> dict[str, bytes]:
 
 
 async def test_a_session_resumes_after_a_stop_at_any_event(tmp_path: Path):
-    """Nothing is done twice, nothing is left out, the model hears of every call once, and all
-    that was done to files can be undone."""
+    """Every call runs once, the model gets each result once, and all changes can be undone."""
     whole = twelve_turns(tmp_path / "whole")
     await play(whole)
     written = files_of(whole)

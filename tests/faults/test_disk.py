@@ -56,8 +56,8 @@ def fill(disk: Path, *, leave: int = 0) -> Path:
     return ballast
 
 
-def told_by(ended: Ended) -> str:
-    """The last line but for the advice how to go on: what was wrong."""
+def error_of(ended: Ended) -> str:
+    """The error line: the last one before the advice how to continue."""
     assert ended.code == 9, ended.err
     assert "Traceback" not in ended.err
     return [line for line in ended.err.splitlines() if not line.startswith("Continue with: ")][-1]
@@ -76,13 +76,13 @@ def test_a_session_on_a_full_disk_stops_and_resumes_once_there_is_space(
         ended = ground.run(server, ground.first)
         if ended.code == 0:
             break
-        assert FULL in told_by(ended)
+        assert FULL in error_of(ended)
         at_death = record(ground)
         ballast.unlink()
         if not ground.begun:
             continue
         stopped += 1
-        assert re.search("Free some space|Make room", told_by(ended))
+        assert re.search("Free some space|Make room", error_of(ended))
         assert verify(ground.task) == []
         ended = ground.run(server, ground.latest)
         assert (ended.code, ended.left) == (0, False), ended.err
@@ -96,7 +96,7 @@ def test_a_journal_at_the_file_size_limit_stays_intact(
     size: int, server: CommandServer, whole: Record, tmp_path: Path
 ):
     ground = Playground(tmp_path / "run")
-    reported = told_by(ground.run(server, ground.first, largest_file=size))
+    reported = error_of(ground.run(server, ground.first, largest_file=size))
     assert os.strerror(errno.EFBIG) in reported
     assert reported.startswith("The session's journal could not be written")
     assert reported.endswith("kept. Free some space, then continue with --continue.")
@@ -173,7 +173,7 @@ def test_a_session_continues_without_checkpoints_and_reports_it_once(
 ):
     ground = Playground(tmp_path / "run")
     make(ground.checkpoints)
-    demand_told_once(ground, server, whole, why)
+    demand_reported_once(ground, server, whole, why)
 
 
 def test_a_session_continues_without_space_for_checkpoints(
@@ -181,10 +181,12 @@ def test_a_session_continues_without_space_for_checkpoints(
 ):
     ground = Playground(tmp_path / "run")
     fill(small_disk(ground.checkpoints))
-    demand_told_once(ground, server, whole, FULL)
+    demand_reported_once(ground, server, whole, FULL)
 
 
-def demand_told_once(ground: Playground, server: CommandServer, whole: Record, why: str) -> None:
+def demand_reported_once(
+    ground: Playground, server: CommandServer, whole: Record, why: str
+) -> None:
     ended = ground.run(server, ground.first)
     assert ended.code == 0, ended.err
     after = record(ground, ended.out)
@@ -204,7 +206,7 @@ def demand_told_once(ground: Playground, server: CommandServer, whole: Record, w
 def test_checkpoints_undo_known_changes_once_there_is_space_again(
     small_disk: Callable[[Path], Path], server: CommandServer, whole: Record, tmp_path: Path
 ):
-    """The task is killed, its disk fills up, it goes on, and then there is room again."""
+    """The task is killed, resumes on a full disk, and then there is room again."""
     ground = Playground(tmp_path / "run")
     disk = small_disk(ground.checkpoints)
     ground.run(server, ground.first, ROOKERY_KILLPOINT="tool.performed:4")
@@ -239,7 +241,7 @@ def test_an_unusable_home_is_reported_with_a_remedy(
 ):
     ground = Playground(tmp_path / "run")
     home = str(make(tmp_path / "home"))
-    reported = told_by(ground.run(server, ground.first, ROOKERY_HOME=home))
+    reported = error_of(ground.run(server, ground.first, ROOKERY_HOME=home))
     assert home in reported
     assert "ROOKERY_HOME" in reported
     assert "--ephemeral" in reported

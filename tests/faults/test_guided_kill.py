@@ -1,4 +1,4 @@
-"""A guided attempt that is killed between edit, check and restore goes on where it was."""
+"""A guided attempt killed between edit, check and restore continues where it was."""
 
 import signal
 from pathlib import Path

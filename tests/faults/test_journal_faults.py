@@ -293,7 +293,7 @@ def traced(
     command = [*trace, sys.executable, journal_writer.__file__, what, str(folder)]
     child = subprocess.run(command, env=environment(), text=True, capture_output=True)
     if "ptrace" in child.stderr:
-        pytest.skip("this machine lets nobody trace")
+        pytest.skip("this machine does not allow tracing")
     return child, [line.split()[1].partition("(")[0] for line in calls.read_text().splitlines()]
 
 

@@ -1,6 +1,6 @@
-"""A kill at any instant loses nothing and repeats nothing, and all of it can be taken back.
+"""A kill at any instant loses nothing and repeats nothing, and everything can be undone.
 
-The real command takes twelve turns and is killed at a named instant; another process goes on.
+The real command takes twelve turns and is killed at a named instant; another process continues.
 `make test` kills one run after every kind of lasting fact of every kind of call, others at every
 point there is, each life of them at another, and some only once. Once at every single instant, and
 a second time while each of these kills is being recovered from:
@@ -155,7 +155,7 @@ def kinds_of_facts(events: Sequence[Event]) -> dict[int, tuple[str, str, str]]:
 
 
 def _doing(call: ToolStarted) -> str:
-    """What may have been done, if nobody saw it end."""
+    """Effects that may have happened if the end was not recorded."""
     if call.command:
         return "a command"
     return "a change" if call.changes else "nothing"

@@ -1,10 +1,11 @@
 """Eight sessions, their manager and their user, and kills at random moments.
 
 Some stream, some ask, some run commands, some work in worktrees, some wait for their turn; the
-manager and the processes of sessions are killed again and again. Afterwards what a new manager
-shows is the truth, nothing that anybody was told is lost or done twice, and nothing is left over.
+manager and the processes of sessions are killed again and again. Afterwards a new manager
+shows the true state, no acknowledged message is lost or handled twice, and nothing is left over.
+
 `make test` does so once, ROOKERY_TORTURE=1 for ten minutes (or ROOKERY_KILL_SECONDS). Each round
-has a seed, which it prints; to take the choices of one again:
+has a seed, which it prints; to repeat one:
 
     ROOKERY_SEED=123 python -m pytest tests/faults/test_manager_kill.py -s -n 0
 """

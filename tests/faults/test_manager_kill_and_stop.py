@@ -1,4 +1,4 @@
-"""A session whose process was killed goes on, and is stopped in the very moment it does."""
+"""A session resumes after a kill and is stopped at that very moment."""
 
 import os
 
@@ -29,7 +29,7 @@ async def test_a_session_shown_as_stopped_is_not_working(ground: Ground):
     project = ground.project
     async with project.supervised(timings=UNHURRIED) as watched:
         supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(SPEAKS_LONG))
+        session_id = await supervisor.start(project.start_options(SPEAKS_LONG))
         shown = await watched.until(session_id, lambda shown: len(shown.view.messages) > 2)
         kill(shown.record.pid)
         await watched.at(session_id, "error")
@@ -54,12 +54,12 @@ async def _reopened(project: Project, session_id: str, before: int) -> None:
         return any(isinstance(event.fact, TaskReopened) for event in new)
 
     with anyio.fail_after(PATIENCE):
-        while not is_reopened():  # noqa: ASYNC110 (files tell nobody)
+        while not is_reopened():  # noqa: ASYNC110 (files send no events)
             await anyio.sleep(0.0005)
 
 
 async def _rests(project: Project, session_id: str) -> None:
-    """Once the last that its task has to say is whether it is to go on."""
+    """Wait until the task's last event asks whether to resume."""
     with anyio.fail_after(PATIENCE):
         while True:
             last = project.log(session_id)[-1].fact

@@ -60,7 +60,7 @@ INSTANTS = {
     "worktree.deleting": (1,),
     "worktree.branch": (1,),
 }
-"""Where the work below comes by; a run that nobody kills keeps the table honest."""
+"""The kill points that the work below passes; a run without a kill checks the table."""
 SOME = ("manager.delivered:1", "worktree.pruned:1")
 """When a message arrives and when a worktree is removed. Sessions that start are in
 `manager/handlers/test_start_and_kill.py` and `manager/sessions/test_restart.py`."""

@@ -1,4 +1,4 @@
-"""Many commands of every kind at once: no end is missed, no byte is lost, nobody survives.
+"""Many commands of every kind at once: no end is missed, no byte is lost, no process survives.
 
 Four of each kind always, two hundred with ROOKERY_TORTURE=1.
 """

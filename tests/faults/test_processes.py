@@ -27,7 +27,7 @@ WAITING = """\
     - tool: attempt_completion
       arguments: {{result: Done.}}
 """
-"""A command that goes on for as long as nobody writes to `go`, and a child of it."""
+"""A command that runs until `go` is written, and a child of it."""
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def rookery(ground: Playground, *arguments: str) -> Iterator[Started]:
 
 
 def until_it_runs(output: IO[str] | None) -> None:
-    """Read along until the command has said so."""
+    """Read output until the command has printed this."""
     assert output
     shown = ""
     for line in output:

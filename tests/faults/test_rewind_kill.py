@@ -1,4 +1,4 @@
-"""A kill while files are being put back loses none of them, and the next rewind finishes it."""
+"""A kill while files are restored loses none of them, and the next rewind finishes it."""
 
 import os
 import re
@@ -109,7 +109,7 @@ def test_a_killed_rewind_is_completed_by_the_next_one_as_one_step(
 
 
 def demand_forward(ground: Playground, server: CommandServer, done: Done) -> None:
-    """Put back what was there before the rewind."""
+    """Restore the files from before the rewind."""
     ended = ground.run(server, ["rewind", SESSION, "--to", str(done.last), "--files", "--yes"])
     assert ended.code == 0, ended.err
     assert (ground.files(), ground.rights()) == (done.files, done.rights)
@@ -122,5 +122,5 @@ def without_unfinished(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def listed(out: str) -> set[str]:
-    """What a rewind says it will put back."""
+    """The files that a rewind announces to restore."""
     return set(re.findall(r"^  (?:change|create|remove) +(\S+)$", out, re.MULTILINE))

@@ -114,15 +114,15 @@ def test_an_open_question_is_asked_again_by_the_same_task(seed: int, tmp_path: P
     first, second = sorted(random.Random(seed).sample(range(len(SUBJECTS)), 2))
     asked: list[tuple[str, Asked]] = []
     with at_a_terminal(tree, tree.first_asking) as terminal:
-        say_yes(terminal, SUBJECTS[:first])
+        approve(terminal, SUBJECTS[:first])
         asked.append(killed_while_asking(tree, terminal, SUBJECTS[first]))
     with at_a_terminal(tree, tree.again_asking) as terminal:
         go_on(terminal)
-        say_yes(terminal, SUBJECTS[first:second])
+        approve(terminal, SUBJECTS[first:second])
         asked.append(killed_while_asking(tree, terminal, SUBJECTS[second]))
     with at_a_terminal(tree, tree.again_asking) as terminal:
         go_on(terminal)
-        say_yes(terminal, SUBJECTS[second:])
+        approve(terminal, SUBJECTS[second:])
         terminal.wait_for("Done. [Enter accepts")
         terminal.type("")
         assert terminal.exit_code() == 0
@@ -144,7 +144,7 @@ def go_on(terminal: TerminalSession) -> None:
     terminal.type("y")
 
 
-def say_yes(terminal: TerminalSession, about: Sequence[str]) -> None:
+def approve(terminal: TerminalSession, about: Sequence[str]) -> None:
     for subject in about:
         wait_for_question(terminal, subject)
         terminal.type("y")
@@ -177,7 +177,7 @@ def as_shown(asked: Asked) -> Asked:
 
 
 def rows_of(tree: Tree, server: CommandServer) -> dict[str, dict[str, Any]]:
-    """What `list` says of each task."""
+    """The state of each task in `list`."""
     ended = tree.run(server, tree.listing)
     assert ended.code == 0, ended.err
     rows = json.loads(ended.out)["sessions"]
@@ -193,7 +193,7 @@ def demand_listed(tree: Tree, server: CommandServer) -> None:
 
 
 def check_undone(tree: Tree, server: CommandServer) -> None:
-    """All that the tasks did to files can be taken back from the root."""
+    """All file changes of the tasks can be undone from the root."""
     ended = tree.run(server, tree.to_the_beginning)
     assert (ended.code, ended.left, ended.err) == (0, False, "")
     assert tree.files() == AT_FIRST, ended.out

@@ -1,4 +1,4 @@
-"""A journal whose last line was torn at any byte goes on where its last whole line ended.
+"""A journal torn at any byte of its last line continues after its last whole line.
 
 `make test` tears off the last byte of some, and the last one also at its first and between;
 ROOKERY_TORTURE=1 tears all of them at every byte.

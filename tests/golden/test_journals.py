@@ -1,4 +1,4 @@
-"""Sessions that were recorded before the code was moved still open, look the same and go on."""
+"""Sessions recorded by earlier versions still open, look the same and continue."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_a_recorded_session_is_listed_shown_and_resumed_as_before(name: str, tmp
 
 
 def without_marks(value: Any) -> Any:
-    """Without the marks for the provider's cache, which are no part of the conversation."""
+    """Without the cache marks, which are not part of the conversation."""
     match value:
         case dict():
             return {key: without_marks(part) for key, part in value.items() if key != MARK}

@@ -1,4 +1,4 @@
-"""Ledgers that were written before the code was moved still verify, and still tell the same."""
+"""Ledgers written by earlier versions still verify and give the same answers."""
 
 import json
 from collections.abc import Callable

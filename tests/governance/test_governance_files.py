@@ -75,7 +75,7 @@ def test_a_path_is_exempt_by_a_floating_pattern(text: str, path: str, exempt: bo
     assert bool(ignored(text).for_path(NOW)(path)) is exempt
 
 
-def test_what_is_wrong_is_said():
+def test_each_problem_is_reported():
     found = ignored("intent:INT-999\nINT-998\na[b\nINT-007 until=x\ndocs/**\n")
     assert [(each.code, each.line) for each in found.problems] == [
         ("W301", 1),
@@ -112,7 +112,7 @@ def test_protected_patterns_without_a_slash_match_at_any_depth(pattern: str, pat
     assert bool(protection_lookup([pattern])(path)) is over
 
 
-def test_a_pattern_that_says_nothing_is_faulty():
+def test_an_empty_pattern_is_invalid():
     assert ignore_pattern_fault("# x")
     assert ignore_pattern_fault("a[")
     assert not ignore_pattern_fault("a/**")

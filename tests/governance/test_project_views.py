@@ -39,7 +39,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
-def desk_of(project: Path) -> Router:
+def router_of(project: Path) -> Router:
     places = find_places(os.environ)
     dependencies = ProjectDependencies(project, places)
     return Router([LookupHandler(dependencies, Workspaces(project, places))])
@@ -58,20 +58,20 @@ def everything_in(folder: Path) -> set[Path]:
 
 async def test_an_ungoverned_folder_has_empty_views_and_gets_no_files(project: Path):
     (project / "a.txt").write_text("a\n")
-    handler, before = desk_of(project), everything_in(project.parent)
+    handler, before = router_of(project), everything_in(project.parent)
     assert await handler.do(ListIntents()) == ()
     assert await handler.do(ReadTrace()) == ()
     assert await handler.do(BlameFile(path="a.txt")) == ()
     assert everything_in(project.parent) == before
 
 
-async def test_intents_are_listed_in_their_order_with_what_was_written_for_them(project: Path):
+async def test_intents_are_listed_in_order_with_their_recorded_lines(project: Path):
     work = TracedWorkspace(project)
     work.agent_writes(JWT, WRITTEN)
     work.agent_writes(JWT, f"{WRITTEN}\n")
     work.note(kind="blocked", outcome="denied", more={"targets": [{"path": "src/api.py"}]})
     work.note(kind="command", command={"text": "true", "exit_code": 0})
-    first, second = await desk_of(project).do(ListIntents())
+    first, second = await router_of(project).do(ListIntents())
     assert first == IntentRow(
         id="INT-001",
         name="JWT authentication migration",
@@ -93,7 +93,7 @@ async def test_writes_in_packed_ledgers_count_and_so_do_those_without_an_index(p
     work.agent_writes(JWT, WRITTEN)
     work.recording.ledger.seal(TASK)
     work.agent_writes(JWT, f"{WRITTEN}\n")
-    handler = desk_of(project)
+    handler = router_of(project)
     assert (await handler.do(ListIntents()))[0].writes == 2
     compress(sealed_files(work.folder)[0])
     assert (await handler.do(ListIntents()))[0].writes == 2
@@ -103,16 +103,16 @@ async def test_writes_in_packed_ledgers_count_and_so_do_those_without_an_index(p
     assert (await handler.do(ListIntents()))[0].writes == 2
 
 
-async def test_an_intent_with_errors_says_so_and_a_file_that_cannot_be_used_is_refused(
+async def test_an_intent_with_errors_is_marked_and_an_unusable_file_is_refused(
     project: Path,
 ):
     work = TracedWorkspace(project, intents=SPEC_EXAMPLE.replace("[src/database/**]", '["../up"]'))
-    broken = (await desk_of(project).do(ListIntents()))[1]
+    broken = (await router_of(project).do(ListIntents()))[1]
     assert broken.id == "INT-003"
     assert broken.problem
     work.layout.intent_file.write_text("active_intents: [\n")
     with pytest.raises(CommandRejected, match="rookery intents validate"):
-        await desk_of(project).do(ListIntents())
+        await router_of(project).do(ListIntents())
 
 
 async def test_the_newest_records_come_first_without_housekeeping(project: Path):
@@ -125,7 +125,7 @@ async def test_the_newest_records_come_first_without_housekeeping(project: Path)
     )
     written = work.agent_writes(JWT, WRITTEN)
     work.recording.ledger.checkpoint(TASK)
-    newest, decision = await desk_of(project).do(ReadTrace())
+    newest, decision = await router_of(project).do(ReadTrace())
     assert (newest.id, newest.kind, newest.intent) == (written, "mutation", "INT-001")
     assert (newest.tool, newest.paths, newest.session_id) == ("apply_diff", (JWT,), TASK)
     assert newest.summary == f"{JWT}  +2 -0  in scope"
@@ -154,11 +154,11 @@ async def test_records_are_filtered(project: Path, monkeypatch: pytest.MonkeyPat
         work.note(kind="external", intent_id="INT-003")
     for name, (asked, kinds) in FILTERS.items():
         if asked.intent or asked.path or not far:
-            found = await desk_of(project).do(asked)
+            found = await router_of(project).do(asked)
             assert [each.kind for each in found] == kinds, name
 
 
-async def test_a_session_is_asked_for_in_the_ledger_of_its_worktree(project: Path):
+async def test_a_session_is_looked_up_in_the_ledger_of_its_worktree(project: Path):
     TracedWorkspace(project).agent_writes(JWT, WRITTEN)
     other = project.parent / "worktree"
     other.mkdir()
@@ -166,7 +166,7 @@ async def test_a_session_is_asked_for_in_the_ledger_of_its_worktree(project: Pat
     session_id = session_in(project, other)
     apart.agent_writes("there.py", "x = 1\n", task_id=session_id)
     apart.agent_writes("there.py", "x = 1\ny = 2\n")
-    handler = desk_of(project)
+    handler = router_of(project)
     (row,) = await handler.do(ReadTrace(session_id=session_id))
     assert (row.paths, row.session_id) == (("there.py",), session_id)
     lines = await handler.do(BlameFile(path="there.py", session_id=session_id))
@@ -177,7 +177,7 @@ async def test_a_worktree_that_is_gone_is_not_taken_for_the_project(project: Pat
     TracedWorkspace(project).agent_writes(JWT, WRITTEN)
     session_id = session_in(project, project.parent / "gone")
     stranger = session_in(project.parent, project)
-    handler = desk_of(project)
+    handler = router_of(project)
     for request in (ReadTrace(session_id=session_id), BlameFile(path=JWT, session_id=session_id)):
         with pytest.raises(CommandRejected, match="does not exist"):
             await handler.do(request)
@@ -185,7 +185,7 @@ async def test_a_worktree_that_is_gone_is_not_taken_for_the_project(project: Pat
         await handler.do(ReadTrace(session_id=stranger))
 
 
-async def test_every_line_says_for_what_it_was_written_and_who_allowed_it(project: Path):
+async def test_every_line_names_its_intent_and_its_approver(project: Path):
     work = TracedWorkspace(project)
     work.person_writes(JWT, "import time\n")
     work.commit()
@@ -197,7 +197,7 @@ async def test_every_line_says_for_what_it_was_written_and_who_allowed_it(projec
     )
     record = work.agent_writes(JWT, f"import time\n{WRITTEN}")
     work.person_writes(JWT, f"import time\n{WRITTEN.replace('True', 'False')}")
-    mine, agents, edited = await desk_of(project).do(BlameFile(path=JWT))
+    mine, agents, edited = await router_of(project).do(BlameFile(path=JWT))
     assert mine == BlamedLine(line=1, text="import time")
     assert edited == BlamedLine(line=3, text="    return False"), "by whom is not recorded"
     assert (agents.record_id, agents.intent, agents.tool) == (record, "INT-001", "apply_diff")
@@ -220,7 +220,7 @@ REFUSED = {
 }
 
 
-async def test_what_is_no_text_of_the_workspace_is_not_read(project: Path):
+async def test_files_that_are_not_workspace_text_are_not_read(project: Path):
     work = TracedWorkspace(project)
     work.agent_writes("src/a.py", "x = 1\n")
     (project.parent / "secret").write_text("a secret\n")
@@ -230,28 +230,28 @@ async def test_what_is_no_text_of_the_workspace_is_not_read(project: Path):
     (project / "large").write_bytes(b"x\n" * 600_000)
     for path in REFUSED.values():
         with pytest.raises(CommandRejected) as refused:
-            await desk_of(project).do(BlameFile(path=path))
+            await router_of(project).do(BlameFile(path=path))
         assert "a secret" not in str(refused.value), path
 
 
 async def test_what_hides_in_text_is_spelled_out(project: Path):
     work = TracedWorkspace(project)
     work.agent_writes("a\u202eb.py", "x = 1 # \u202e\n")
-    (row,) = await desk_of(project).do(ReadTrace(intent="INT-001"))
+    (row,) = await router_of(project).do(ReadTrace(intent="INT-001"))
     assert row.paths == ("a<U+202E>b.py",)
-    (line,) = await desk_of(project).do(BlameFile(path="a\u202eb.py"))
+    (line,) = await router_of(project).do(BlameFile(path="a\u202eb.py"))
     assert line.text == "x = 1 # <U+202E>"
 
 
 async def test_a_ledger_from_a_clone_cannot_block_the_views(project: Path):
     work = TracedWorkspace(project)
     work.active.write_bytes(b"".join(GOLDEN_LINES) + b'{"timestamp": 7}\nno json\n')
-    rows = await desk_of(project).do(ReadTrace())
+    rows = await router_of(project).do(ReadTrace())
     assert [row.ts > 0 for row in rows] == [False, True, True]
     work.active.unlink()
     os.mkfifo(work.active)
     with pytest.raises(RookeryError):
-        await desk_of(project).do(ReadTrace())
+        await router_of(project).do(ReadTrace())
 
 
 def _read_so_far() -> int:

@@ -33,7 +33,7 @@ async def test_losses_of_a_damaged_journal_are_recorded_once_as_unknown(tmp_path
     home = {name: tmp_path / name for name in ("config", "data", "cache", "state")}
 
     async def run(log: EventLog, calls: list[str]) -> list[str]:
-        """What the run is told when it begins."""
+        """The messages at the start of a run."""
         project = open_project(Settings(), Layout(root, root), Places(**home))
         recorder = Recorder(project, "t", log, Journals(tmp_path.joinpath))
         before = len(log.events)

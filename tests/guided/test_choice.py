@@ -159,7 +159,7 @@ PRINTS = [
 
 
 @pytest.mark.parametrize(("task", "output"), PRINTS)
-def test_the_expected_output_stands_behind_the_command(task: str, output: str):
+def test_the_expected_output_follows_the_command(task: str, output: str):
     assert expected_output(task, "node a.js") == output
 
 

@@ -156,13 +156,13 @@ REPAIRS = [
 
 
 @pytest.mark.parametrize(("new", "task", "focused", "wanted"), REPAIRS)
-def test_what_the_model_lost_is_put_back(new: str, task: str, focused: bool, wanted: str):
+def test_code_the_model_dropped_is_restored(new: str, task: str, focused: bool, wanted: str):
     found = repaired("a.py", CALC, new, task=task, focused=focused)
     assert found.split() == wanted.split()
     assert not fault("a.py", CALC, found, task=task) or found == CALC
 
 
-def test_exports_are_put_back():
+def test_dropped_exports_are_restored():
     new = repaired(
         "a.js", SCRIPT, "function add(x) {\n  return x + 1;\n}\n", task="add", focused=True
     )

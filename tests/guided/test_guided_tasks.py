@@ -162,7 +162,7 @@ def test_nothing_runs_or_changes_without_approval(project: Installed):
     assert done.returncode != 0 or "not made" in done.stdout
 
 
-def test_a_plan_that_is_no_json_still_leads_to_a_change(project: Installed):
+def test_a_plan_that_is_not_json_still_leads_to_a_change(project: Installed):
     with LlmServer([say("I will fix it!")], [say(FIXED)]) as server:
         run(project, server, TASK)
     assert (project.workspace / "calc.py").read_text() == FIXED

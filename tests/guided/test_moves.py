@@ -139,7 +139,7 @@ def next_of(*answers: Any) -> Any:
     return next_move(read_record(conversation(*answers)), TOOLS)
 
 
-def test_a_denied_edit_takes_back_the_others():
+def test_a_denied_edit_undoes_the_others():
     denied_b = attempt(1, {"b.py": DENIED}, a="a = 2\n", b="b = 2\n", c="c = 1\n")
     move = next_of(denied_b)
     assert isinstance(move, Look)

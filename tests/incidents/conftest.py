@@ -15,7 +15,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture
 def stranger(tmp_path: Path) -> Iterator[World]:
-    """A world whose workspace nobody trusts."""
+    """A world with an untrusted workspace."""
     made = World(tmp_path, trusted=False)
     yield made
     remove(made)

@@ -1,4 +1,4 @@
-"""What a person said yes to stands, in the real product and with whatever sandbox there is."""
+"""Approved git changes stay, in the real product and with any sandbox."""
 
 import subprocess
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Commands that are not what they look like, put to the real command in a trusted
-folder where nobody can be asked: what is not completely understood is not run.
-"""
+"""Misleading commands in a trusted folder: what is not fully understood does not run."""
 
 import os
 import shutil

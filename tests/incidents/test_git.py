@@ -38,7 +38,7 @@ class Trusted(Struct):
 
 @pytest.fixture(scope="module")
 def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trusted]:
-    """The worst case: nobody is asked and there is no sandbox, so nothing else protects."""
+    """The worst case: no approval and no sandbox, so nothing else protects."""
     world = World(tmp_path_factory.mktemp("git"))
     git_everything(world)
     before = tree(world.workspace)
@@ -63,7 +63,7 @@ def test_git_runs_no_program_from_the_repositorys_configuration(trusted: Trusted
 
 
 def test_checkpoints_run_no_program_and_leave_the_repository_unchanged(world: World):
-    """An edit and a command are saved before and after, and taken back."""
+    """An edit and a command are checkpointed before and after, and undone."""
     git_everything(world)
     before = tree(world.workspace / ".git")
     visit = world.visit(

@@ -35,7 +35,7 @@ def sockets_of(pid: int) -> set[str]:
 
 
 def listening() -> set[str]:
-    """The inodes of all sockets that somebody could connect to, on any address."""
+    """The inodes of all listening sockets, on any address."""
     rows = [
         line.split()
         for name in ("tcp", "tcp6")
@@ -45,12 +45,12 @@ def listening() -> set[str]:
 
 
 def test_a_run_opens_no_port_and_gives_its_children_no_key(world: World):
-    """Looked at while a command runs, which waits until it is let go on."""
+    """Checked while a command runs that waits to be released."""
     os.mkfifo(world.workspace / "pipe")
     with LlmServer([run("cat pipe; true")], [finish()]) as server:
         flags = ["--provider", "anthropic", "-m", "m", "--base-url", server.url, "go"]
         process = world.start("-p", "-y", *flags, ANTHROPIC_API_KEY=KEY)
-        # whoever opens the pipe waits until the command reads from it
+        # opening the pipe blocks until the command reads from it
         with process, patience(), (world.workspace / "pipe").open("wb") as pipe:
             family = family_of(process.pid, world.workspace)
             assert any(b"cat\0pipe" in _words_of(pid) for pid in family)
@@ -135,7 +135,7 @@ def test_structured_output_is_one_valid_line_each_without_control_characters(
     assert len(visit.out.splitlines()) == visit.out.count("\n")
 
 
-# ── what nobody fetches ─────────────────────────────────────────────────────────────────
+# ── nothing is fetched ──────────────────────────────────────────────────────────────────
 
 
 def test_urls_in_messages_files_and_output_are_never_requested(world: World):

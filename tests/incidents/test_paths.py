@@ -248,4 +248,4 @@ def test_files_are_protected_without_checkpoints_too(world: World):
     (world.home / "config" / "settings.toml").write_text("[checkpoints]\nuse = false\n")
     visit = world.visit([run(planting(".vscode/tasks.json"))], flags=("-p", "-y"))
     gone = not (world.workspace / ".vscode/tasks.json").exists()
-    assert gone or "protected" in visit.err, "put back, or at least told"
+    assert gone or "protected" in visit.err, "reverted, or at least reported"

@@ -1,4 +1,4 @@
-"""What is secret stays where the user put it."""
+"""Secrets stay where the user put them."""
 
 import os
 import stat

@@ -64,7 +64,7 @@ def test_starting_as_a_module_loads_no_module_of_the_workspace(stranger: World):
 
 
 def test_the_trust_question_comes_first_and_needs_an_answer(stranger: World):
-    """At a terminal: until it is answered there is no request; a no leaves everything unrun."""
+    """At a terminal: no request before the answer; after a rejection nothing runs."""
     settings_and_programs(stranger)
     with LlmServer([run(stranger.evil("after-no"))], [finish()]) as server:
         flags = ["--provider", "anthropic", "-m", "m", "--base-url", server.url, "go"]
@@ -100,7 +100,7 @@ def test_a_non_interactive_run_trusts_nothing(stranger: World):
 def test_a_trusted_project_cannot_set_the_endpoint_or_the_policy(
     world: World,
 ):
-    """The key goes to the server that the user named; what is refused is said."""
+    """The key goes to the server that the user named; refusals are reported."""
     settings_and_programs(world)
     visit = world.visit([run("touch made")], [run("touch other")])
     assert world.harm(visit) == []

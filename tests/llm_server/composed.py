@@ -1,4 +1,4 @@
-"""An answer sorted out: what is said, in pieces, and what holds for all of it."""
+"""A parsed answer: its pieces, and the settings for all of it."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -128,7 +128,7 @@ def _named(call: Call, position: int, nth: int) -> Call:
 
 
 def _cut(block: Block, split: Split) -> Block:
-    """A lone text is cut up; several texts were cut by whoever wrote them."""
+    """A single text is split; several texts are sent as the script wrote them."""
     if isinstance(block, Redacted):
         return block
     if sum(isinstance(piece, str) for piece in block.pieces) != 1:

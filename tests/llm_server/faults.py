@@ -1,6 +1,6 @@
-"""Everything that is known to go wrong between a client and a provider, by name.
+"""Known faults between a client and a provider, by name.
 
-Grouped by what a client should make of it. Not here, because they are no answers:
+Grouped by what a client should make of it. Not here, because they are not answers:
 `nobody_home()` for a refused connection, an https URL of this server for a failed handshake,
 a host under `.invalid` for a name that does not resolve, and `redirect()`, which needs to know
 where to.
@@ -267,7 +267,7 @@ OVERSIZED: dict[str, Callable[[], Answer]] = {
     "event": lambda: [WHOLE, say("x" * (17 * MIB))],
     "line-without-end": lambda: [say("Hello", oversized_line())],
 }
-"""Functions, so that nobody carries such answers about who does not play them."""
+"""Functions, so that these large answers are built only when played."""
 
 ODD_ANSWERS: dict[str, Answer] = {
     "refused-in-words": [refuse("I will not help with that.")],

@@ -178,7 +178,7 @@ def _content(block: Block, text: str) -> Json:
 
 
 def _sealed(request: Json, data: str) -> Json:
-    """Sealed reasoning comes only to those who asked for it."""
+    """Encrypted reasoning is sent only on request."""
     asked = "reasoning.encrypted_content" in (request.get("include") or ())
     return {"encrypted_content": data} if asked and data else {}
 

@@ -1,4 +1,4 @@
-"""The server: who is answered what, and who is let in and out."""
+"""The server: connections, routing and scripted answers."""
 
 import itertools
 import socket
@@ -100,7 +100,7 @@ class LlmServer:
         self._closing.set()
         for gate in gates_in(self._answers):
             gate.open()
-        # The last visitor wakes the door keeper, who then sees that it is time to close.
+        # The last connection wakes the accept loop, which then sees that it must close.
         with suppress(OSError):
             socket.create_connection(self._listener.getsockname()).close()
         self._door.join()

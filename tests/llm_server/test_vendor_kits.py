@@ -26,7 +26,7 @@ ASK: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
 SEALED = {"include": ["reasoning.encrypted_content"]}
 
 
-class Heard(Struct, frozen=True):
+class Received(Struct, frozen=True):
     """An answer as a vendor's kit understood it."""
 
     text: str
@@ -86,12 +86,12 @@ class Kits:
         assert "".join(deltas) == response.output_text
         return response
 
-    def hear_messages(self) -> Heard:
+    def receive_messages(self) -> Received:
         message = self.message()
         blocks, used = message.content, message.usage
         thoughts = [block for block in blocks if block.type == "thinking"]
         read, written = used.cache_read_input_tokens, used.cache_creation_input_tokens
-        return Heard(
+        return Received(
             text="".join(block.text for block in blocks if block.type == "text"),
             thoughts="".join(block.thinking + block.signature for block in thoughts),
             calls=[(b.id, b.name, b.input) for b in blocks if b.type == "tool_use"],
@@ -99,12 +99,12 @@ class Kits:
             stop=message.stop_reason,
         )
 
-    def hear_chat(self) -> Heard:
+    def receive_chat(self) -> Received:
         completion = self.completion()
         message, used = completion.choices[0].message, completion.usage
         details = used.prompt_tokens_details
         read, written = details.cached_tokens, details.cache_write_tokens
-        return Heard(
+        return Received(
             text=message.content or "",
             thoughts=getattr(message, "reasoning_content", ""),
             calls=[
@@ -115,13 +115,13 @@ class Kits:
             stop=completion.choices[0].finish_reason,
         )
 
-    def hear_responses(self) -> Heard:
+    def receive_responses(self) -> Received:
         response = self.response(**SEALED)
         reasoning = [item for item in response.output if item.type == "reasoning"]
         made = [item for item in response.output if item.type == "function_call"]
         used, details = response.usage, response.usage.input_tokens_details
         read, written = details.cached_tokens, details.cache_write_tokens
-        return Heard(
+        return Received(
             text=response.output_text,
             thoughts="".join(item.summary[0].text + item.encrypted_content for item in reasoning),
             calls=[(item.call_id, item.name, json.loads(item.arguments)) for item in made],
@@ -135,16 +135,16 @@ def kits(anthropic_kit: Any, openai_kit: Any) -> Kits:
     return Kits(anthropic_kit, openai_kit)
 
 
-ROUTES: dict[str, tuple[Callable[[Kits], Heard], str, str]] = {
-    "messages": (Kits.hear_messages, "Let me see.sealed", "tool_use"),
-    "chat": (Kits.hear_chat, "Let me see.", "tool_calls"),
-    "responses": (Kits.hear_responses, "Let me see.sealed", "completed"),
+ROUTES: dict[str, tuple[Callable[[Kits], Received], str, str]] = {
+    "messages": (Kits.receive_messages, "Let me see.sealed", "tool_use"),
+    "chat": (Kits.receive_chat, "Let me see.", "tool_calls"),
+    "responses": (Kits.receive_responses, "Let me see.sealed", "completed"),
 }
 
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_vendor_sdks_receive_the_scripted_answer(kits: Kits, route: str):
-    hear, thoughts, stopped = ROUTES[route]
+    receive, thoughts, stopped = ROUTES[route]
     answer = [
         think("Let me see.", signature="sealed"),
         say("Looking at wörld 🐦."),
@@ -155,9 +155,9 @@ def test_vendor_sdks_receive_the_scripted_answer(kits: Kits, route: str):
     longer = call("write_to_file", path="b.py", content="a longer text than the other one")
     together = [letters(4), say("Two."), interleaved(call("read_file", path="a.py"), longer)]
     with LlmServer(answer, together) as server:
-        received = hear(kits.at(server))
-        mixed = hear(kits).calls
-    assert received == Heard(
+        received = receive(kits.at(server))
+        mixed = receive(kits).calls
+    assert received == Received(
         text="Looking at wörld 🐦.",
         thoughts=thoughts,
         calls=[
@@ -233,13 +233,13 @@ def test_an_error_raises_the_sdks_typed_error(kits: Kits):
     with LlmServer(*(status(code) for code in names for _ in range(3))) as server:
         kits.at(server)
         for code, name in names.items():
-            for hear, vendor in (
+            for receive, vendor in (
                 (kits.message, anthropic),
                 (kits.completion, openai),
                 (kits.response, openai),
             ):
                 with pytest.raises(getattr(vendor, name)) as refused:
-                    hear()
+                    receive()
                 assert refused.value.status_code == code
     events = {name: answer for name, answer in ERROR_EVENTS.items() if name != "failed"}
     with LlmServer(*(answer for answer in events.values() for _ in range(2))) as server:

@@ -1,6 +1,6 @@
 """A small real model behind a real server, in a process of its own on loopback.
 
-Run as a script this loads the model, prints the address it answers at, and goes on until its
+Run as a script this loads the model, prints the address it answers at, and runs until its
 standard input is closed. The model comes inside a wheel, and nothing is downloaded; an evaluation
 names a model file of its own.
 """

@@ -1,4 +1,4 @@
-"""A manager put together, its socket, and who gets to the sessions when several want to."""
+"""A complete manager, its socket, and competing access to the sessions."""
 
 import json
 import os
@@ -52,7 +52,7 @@ _ANY: dict[Any, Any] = {str: "x", int: 1, bool: False}
 
 
 class Answers:
-    """Branches of its own, and one that takes as long as it is told to."""
+    """Fixed branches, and one request with a configurable delay."""
 
     def __init__(self) -> None:
         self.begun = anyio.Event()
@@ -91,7 +91,7 @@ async def running(project: Project, *families: Any) -> AsyncIterator[Manager]:
 
 @contextmanager
 def bound_socket(path: Path) -> Iterator[socket.socket]:
-    """A socket whose name may be longer than the system takes."""
+    """A socket path that may exceed the system's limit."""
     path.parent.mkdir(parents=True)
     folder = os.open(path.parent, os.O_PATH)
     try:
@@ -168,7 +168,9 @@ async def test_a_command_uses_the_running_managers_private_socket(project: Proje
         assert (await remote.do(ListSessions())).overview.read_only == ""
         with pytest.raises(CommandRejected, match="No such session"):
             await remote.do(CancelSession(session_id="nobody"))
-        assert (await remote.do(ListSessions())).sessions == (), "a refusal ends nothing"
+        assert (await remote.do(ListSessions())).sessions == (), (
+            "a refusal does not end the connection"
+        )
     assert not path.exists()
 
 
@@ -189,7 +191,9 @@ async def test_a_stale_socket_of_a_killed_manager_is_ignored(project: Project):
     assert path.exists()
     async with connected(project, stays=True) as remote, connected(project) as other:
         for each in (remote, other):
-            assert (await each.do(ListSessions())).overview.read_only == "", "it lets others in"
+            assert (await each.do(ListSessions())).overview.read_only == "", (
+                "the manager is not read-only"
+            )
     assert not path.exists()
 
 
@@ -243,11 +247,11 @@ async def test_a_pending_request_is_answered_when_the_manager_exits(project: Pro
     async with anyio.create_task_group() as group, running(project, answers):
         group.start_soon(ask)
         await answers.begun.wait()
-        group.start_soon(_after_it_left, path, answers.may_end)
+        group.start_soon(_after_disconnect, path, answers.may_end)
     assert reported == [Done(notes=("at last",))]
 
 
-async def _after_it_left(path: Any, may_end: anyio.Event) -> None:
+async def _after_disconnect(path: Any, may_end: anyio.Event) -> None:
     while path.exists():  # noqa: ASYNC110 (nothing tells of it)
         await anyio.sleep(0.01)
     may_end.set()
@@ -287,8 +291,8 @@ async def test_a_silent_socket_is_reported_as_no_manager(
 async def test_a_started_session_continues_after_the_command_ends(project: Project):
     with anyio.fail_after(PATIENCE):
         async with opened(project) as manager:
-            wish = project.wish(WRITES, auto_approve=True)
-            session_id = await manager.supervisor.start(wish)
+            options = project.start_options(WRITES, auto_approve=True)
+            session_id = await manager.supervisor.start(options)
             await manager.wait_settled()
         async with opened(project) as manager:
             async for _ in manager.supervisor.changes():

@@ -1,4 +1,4 @@
-"""What the schema of the manager's protocol says is what is spoken."""
+"""The schema of the manager's protocol matches its messages."""
 
 import json
 import os
@@ -38,7 +38,7 @@ _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def some(hint: Any) -> st.SearchStrategy[Any]:
-    """Anything that a field of this type may hold."""
+    """A strategy for the values of a field of this type."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     parts = get_args(hint)

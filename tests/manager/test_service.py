@@ -36,7 +36,7 @@ async def test_a_client_follows_and_approves_a_session_started_elsewhere(project
         first = listed.news[0]
         assert (first.get("rows", []), first["order"]) == ([], [])
         assert first["inbox"] == []
-        session_id = await watched.supervisor.start(project.wish(WRITES))
+        session_id = await watched.supervisor.start(project.start_options(WRITES))
         page = await client.follow(session_id)
         (question,) = await client.until(lambda: listed.last("inbox"))
         assert (question["session_id"], question["ask"]) == (session_id, "tool")
@@ -71,7 +71,9 @@ async def test_streamed_text_arrives_in_pieces_and_each_block_renders_once(proje
         connect() as slow,
     ):
         listed = await client.list()
-        session_id = await watched.supervisor.start(project.wish(SPEAKS, auto_approve=True))
+        session_id = await watched.supervisor.start(
+            project.start_options(SPEAKS, auto_approve=True)
+        )
         page, other = await client.follow(session_id), await slow.follow(session_id)
         slow.reading = anyio.Event()
         await client.until(lambda: listed.row(session_id).get("state") == "completed")
@@ -112,7 +114,7 @@ LONG = "\n".join(
 
 async def test_only_the_window_is_sent_and_it_extends_backwards(project: Project):
     async with project.supervised() as watched, serving(project, watched) as connect:
-        session_id = await watched.supervisor.start(project.wish(LONG, auto_approve=True))
+        session_id = await watched.supervisor.start(project.start_options(LONG, auto_approve=True))
         shown = await watched.at(session_id, "completed")
         everything = [row.ts for row in shown.view.messages]
         async with connect() as client:
@@ -139,7 +141,9 @@ async def test_only_the_window_is_sent_and_it_extends_backwards(project: Project
 
 async def test_a_stored_session_can_be_followed_and_removing_it_ends_that(project: Project):
     async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
+        session_id = await watched.supervisor.start(
+            project.start_options(WRITES, auto_approve=True)
+        )
         await watched.at(session_id, "completed")
     async with (
         project.supervised() as watched,
@@ -193,7 +197,7 @@ async def test_a_subtask_can_be_followed_and_its_questions_are_in_the_inbox(proj
         serving(project, watched) as connect,
         connect() as client,
     ):
-        session_id = await watched.supervisor.start(project.wish(HANDS_ON))
+        session_id = await watched.supervisor.start(project.start_options(HANDS_ON))
         listed, root = await client.list(), await client.follow(session_id)
         (first,) = await client.until(lambda: listed.last("inbox"))
         await client.do(
@@ -249,7 +253,7 @@ async def test_an_impossible_request_is_refused_with_a_reason(project: Project):
 
 async def test_the_number_of_follows_per_client_is_limited(project: Project):
     async with project.supervised() as watched, serving(project, watched) as connect:
-        session_id = await watched.supervisor.start(project.wish(WRITES))
+        session_id = await watched.supervisor.start(project.start_options(WRITES))
         async with connect() as client:
             pages = [await client.follow(session_id) for _ in range(16)]
             with pytest.raises(Refused, match="more than 16"):

@@ -1,4 +1,4 @@
-"""A session that tests start warm is what a manager starts plainly."""
+"""The warm sessions of the tests behave like normally started ones."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ async def test_a_warm_session_behaves_like_a_normally_started_one(project: Proje
     for environ in ({}, PLAINLY):
         project.environ |= environ
         async with project.supervised() as watched:
-            session_id = await watched.supervisor.start(project.wish(WRITES))
+            session_id = await watched.supervisor.start(project.start_options(WRITES))
             pid = (await watched.at(session_id, "waiting_approval")).record.pid
             assert pid
             looks = _looks(pid, session_id)

@@ -1,4 +1,4 @@
-"""A server that may load what has changed is started only if somebody says so."""
+"""A server that may load changed code is started only after approval."""
 
 import sys
 import time
@@ -128,7 +128,7 @@ def test_an_automatic_run_does_not_start_a_server_it_changed(tmp_path: Path):
 
 
 def age(root: Path) -> None:
-    """Wait until what is written from now on is later than what was written before."""
+    """Wait until new files get a later time than the existing ones."""
     latest = max(file.lstat().st_ctime_ns for file in root.rglob("*"))
     while time.time_ns() - 2 * CLOCK_LAG < latest:
         time.sleep(0.001)

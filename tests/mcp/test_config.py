@@ -1,4 +1,4 @@
-"""What configuration files may say, and what they may not."""
+"""Valid and invalid configuration files."""
 
 import json
 from typing import Any

@@ -146,7 +146,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def handle(self) -> None:
-        with suppress(ConnectionError):  # whoever asked has had enough
+        with suppress(ConnectionError):  # the client has disconnected
             super().handle()
 
 
@@ -174,7 +174,7 @@ def serving(way: str, elsewhere: str = "") -> Iterator[Misbehaving]:
         pytest.param(
             "says nothing sensible",
             "not an MCP message|no event stream",
-            id="says-nothing-sensible",
+            id="invalid-response",
         ),
         pytest.param("endless events", "exceeded the|no event stream", id="endless-events"),
     ],

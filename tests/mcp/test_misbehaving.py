@@ -1,4 +1,4 @@
-"""A server may do what it likes: no task hangs, and what is wrong is said soon."""
+"""Misbehaving servers: no task hangs, and problems are reported soon."""
 
 import os
 import re

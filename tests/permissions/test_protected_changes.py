@@ -1,4 +1,4 @@
-"""Which changes of a command are put back."""
+"""Which changes of a command are reverted."""
 
 import pytest
 

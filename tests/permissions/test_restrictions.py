@@ -148,7 +148,7 @@ KEPT = Target(Deed.READ, "my.key")
         pytest.param(running(KEPT), DENY, id="it could not be read anyway"),
         pytest.param(running(Target(Deed.READ, "a.txt")), NONE, id="a file like any other"),
         pytest.param(running(KEPT, why_not="make is not known"), NONE, id="it may be only a word"),
-        pytest.param(running(Target(Deed.DELETE, "my.key")), NONE, id="somebody must be asked"),
+        pytest.param(running(Target(Deed.DELETE, "my.key")), NONE, id="needs approval"),
         pytest.param(running(Target(Deed.READ, "a\0b")), NONE, id="no proper path"),
     ],
 )

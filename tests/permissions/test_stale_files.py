@@ -66,9 +66,9 @@ CASES = [
     ([*shown("1"), *shown("2", whole=False)], "2", True, PARTLY, "changed, and read in part"),
     ([*shown("1"), *shown("2")], "2", True, FINE, "read again"),
     (changed("", "1"), "1", True, FINE, "its own new file"),
-    (changed("", "1"), "2", False, CHANGED, "its own new file, changed by somebody else"),
+    (changed("", "1"), "2", False, CHANGED, "its own new file, changed by others"),
     ([*shown("1"), *changed("1", "2")], "2", True, FINE, "its own edit of a file it knows"),
-    ([*shown("1"), *changed("1", "2")], "1", False, CHANGED, "its own edit, undone by somebody"),
+    ([*shown("1"), *changed("1", "2")], "1", False, CHANGED, "its own edit, undone by others"),
     (changed("1", "2"), "2", True, PARTLY, "its own edit of a file it never read"),
     (changed("1", "2"), "2", False, FINE, "another edit of a file it never read"),
     (
@@ -76,7 +76,7 @@ CASES = [
         "an edit that failed taught nothing",
     ),
     ([*shown("1"), *changed("1", "")], "", True, FINE, "a file it removed is made anew"),
-    ([*shown("1"), *changed("1", "")], "7", True, UNREAD, "one it removed, and somebody made"),
+    ([*shown("1"), *changed("1", "")], "7", True, UNREAD, "a file it removed and others created"),
     (shown("1", path="b.txt"), "1", True, UNREAD, "another file was read"),
 ]  # fmt: skip
 
@@ -148,7 +148,7 @@ TEXTS = {"1": "a\nb\nc\n", "2": "a\nb\nC\n"}
 async def tolerating(
     sha: str, *, tolerates: bool = True, path: str = "a.txt", **more: Any
 ) -> Ruling:
-    """What is said of an edit of a file that was read as 1 and is now as `sha` says."""
+    """The verdict on editing a file that was read as 1 and is now `sha`."""
 
     async def by_policy(call: ToolCall, action: Action) -> bool:
         return tolerates
@@ -172,7 +172,7 @@ OTHERS = [
     ("2", {"whole": ["a.txt"]}, "a whole file"),
     ("2", {"searched": {"a.txt": ("C\n",)}}, "the changed line itself"),
     ("2", {"searched": {"b.txt": ("a\n",)}}, "an exact edit of another file"),
-    ("3", {"searched": {"a.txt": ("a\n",)}}, "nobody knows what is there"),
+    ("3", {"searched": {"a.txt": ("a\n",)}}, "its content is unknown"),
     ("2", {"path": "/etc/a", "searched": {"/etc/a": ("a\n",)}}, "outside the workspace"),
 ]
 

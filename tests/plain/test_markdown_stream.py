@@ -54,7 +54,7 @@ def code(text: str) -> str:
         ),
     ],
 )
-def test_what_is_drawn(text: str, expected: str):
+def test_markdown_is_drawn(text: str, expected: str):
     assert drawn(text) == expected
 
 
@@ -71,12 +71,12 @@ def test_a_table_has_columns():
     ]
 
 
-def test_a_table_that_does_not_fit_is_written_as_it_came():
+def test_a_table_that_does_not_fit_is_written_unchanged():
     wide = f"| {'a' * 40} | {'b' * 40} |\n|---|---|\n"
     assert drawn(wide) == wide
 
 
-def test_a_long_table_does_not_wait_for_its_end():
+def test_a_long_table_is_written_before_its_end():
     stream = MarkdownStream(Paint(False))
     rows = "".join(f"| {n} | x |\n" for n in range(MAX_HELD_ROWS))
     assert stream.add(f"| a | b |\n|---|---|\n{rows}", WIDTH)
@@ -84,7 +84,7 @@ def test_a_long_table_does_not_wait_for_its_end():
     assert later.text == "1  │ y\n"
 
 
-def test_words_are_written_as_they_come():
+def test_text_is_written_as_it_arrives():
     stream = MarkdownStream(Paint(True))
     written = [
         [span.text for span in stream.add(piece, WIDTH)] for piece in ("One ", "two", " **b")
@@ -106,12 +106,12 @@ MARKDOWN = st.lists(
 
 
 @given(MARKDOWN, st.integers(1, 9))
-def test_how_it_is_cut_into_pieces_makes_no_difference(text: str, size: int):
+def test_the_output_does_not_depend_on_the_pieces(text: str, size: int):
     assert uncoloured(drawn(text, size)) == uncoloured(drawn(text))
 
 
 @given(MARKDOWN)
-def test_no_letter_is_lost(text: str):
+def test_no_character_is_lost(text: str):
     letters = re.sub(r"[^ab]", "", text)
     assert re.sub(r"[^ab]", "", uncoloured(drawn(text))) == letters
 

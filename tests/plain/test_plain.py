@@ -1,4 +1,4 @@
-"""What a person sees of a task on a plain terminal."""
+"""What a plain terminal shows of a task."""
 
 import io
 import json
@@ -113,7 +113,7 @@ CALLS = AssistantSpoke(
         ([text(" "), spoke(), AGAIN], [], ""),
     ],
 )
-def test_where_the_result_goes_elsewhere_words_wait_until_they_are_known_not_to_be_it(
+def test_text_that_may_be_the_result_is_held_if_the_result_is_printed_elsewhere(
     facts: list[Fact], lines: list[str], last: str
 ):
     out = io.StringIO()
@@ -125,7 +125,7 @@ def test_where_the_result_goes_elsewhere_words_wait_until_they_are_known_not_to_
     assert display.model_text.last == last
 
 
-def test_words_of_a_sub_task_are_reported_once():
+def test_text_of_a_sub_task_is_shown_once():
     out = io.StringIO()
     display = PlainDisplay(Screen(out, colour=False, live=False), shows_result=True)
     for seq, fact in enumerate([*SAID, OFFERED], 1):
@@ -252,7 +252,7 @@ MISSING = json.dumps({"status": "error", "message": "No such file: a.py."})
         ([FilesChanged(call_id="c", before="b", after="a", since=1)], []),
     ],
 )
-def test_each_happening_is_shown_in_its_own_lines(facts: list[Fact], lines: list[str]):
+def test_each_event_is_shown_in_its_own_lines(facts: list[Fact], lines: list[str]):
     assert shown(*facts) == "".join(f"{line}\n" for line in lines)
 
 
@@ -260,7 +260,7 @@ def numbered(count: int) -> str:
     return "".join(f"{number}\n" for number in range(1, count + 1))
 
 
-def test_lines_that_went_by_unseen_are_counted_too():
+def test_skipped_lines_are_counted_too():
     lines = shown(
         started("Run x"),
         output(numbered(100)),
@@ -275,7 +275,7 @@ def test_lines_that_went_by_unseen_are_counted_too():
     assert lines[OUTPUT_LINES + 2 :] == [f"  {n}" for n in range(5413 - LAST_LINES, 5413)]
 
 
-def test_of_a_long_output_the_beginning_and_the_end_are_shown():
+def test_a_long_output_shows_its_beginning_and_end():
     lines = shown(started("Run x"), output(numbered(100)), finished(code=1)).splitlines()
     assert lines[1 : OUTPUT_LINES + 1] == [f"  {n}" for n in range(1, OUTPUT_LINES + 1)]
     left_out = 100 - OUTPUT_LINES - LAST_LINES
@@ -283,7 +283,7 @@ def test_of_a_long_output_the_beginning_and_the_end_are_shown():
     assert lines[OUTPUT_LINES + 2 :] == [*(f"  {n}" for n in range(95, 101)), "  exit 1"]
 
 
-def test_an_output_that_is_a_little_long_is_shown_whole():
+def test_a_slightly_long_output_is_shown_in_full():
     text = numbered(OUTPUT_LINES + LAST_LINES)
     pieces = [output(text[at : at + 3]) for at in range(0, len(text), 3)]
     lines = shown(started("Run x"), *pieces, finished(code=0)).splitlines()
@@ -297,7 +297,7 @@ def test_a_very_long_line_is_cut(size: int):
     assert text == "● Run x\n  " + "x" * LINE_LENGTH + "…\n  next\n"
 
 
-def test_a_call_that_is_being_written_is_a_status_with_its_size():
+def test_a_streaming_call_is_a_status_with_its_size():
     pieces = [
         CallStreamed(request_id="r", index=0, name="write_to_file", arguments="x" * 600)
         for _ in range(2)
@@ -329,7 +329,7 @@ def test_a_command_that_writes_nothing_is_a_status():
     ],
     ids=["saving", "waiting", "running"],
 )
-def test_what_takes_time_is_named_with_its_seconds(fact: Fact, words: str):
+def test_a_slow_step_is_named_with_its_seconds(fact: Fact, words: str):
     out = io.StringIO()
     display = PlainDisplay(Screen(out, colour=False, live=True), shows_result=True)
     display.show(Event(1, 0, 1, fact))
@@ -357,7 +357,7 @@ def test_usage_is_summed_over_answers_and_failures_and_an_unknown_cost_stays_unk
     assert display.usage == Usage(tokens_in=16, tokens_out=3, cost=0.5)
 
 
-def test_an_open_question_is_repeated_below_news_that_leave_it_open():
+def test_an_open_question_is_repeated_below_new_output():
     out = io.StringIO()
     screen = Screen(out, colour=False, live=False)
     display = PlainDisplay(screen, shows_result=True)
@@ -372,7 +372,7 @@ def test_an_open_question_is_repeated_below_news_that_leave_it_open():
 
 
 @given(st.text(max_size=40), st.booleans())
-def test_nothing_that_a_model_or_a_tool_wrote_reaches_the_terminal_raw(words: str, live: bool):
+def test_text_of_models_and_tools_never_reaches_the_terminal_raw(words: str, live: bool):
     out = io.StringIO()
     plain = PlainDisplay(Screen(out, colour=False, live=live), shows_result=True)
     facts = [
@@ -399,13 +399,13 @@ def test_nothing_that_a_model_or_a_tool_wrote_reaches_the_terminal_raw(words: st
     for seq, fact in enumerate(facts, 1):
         plain.show(Event(seq, 0, seq, fact))
         plain.show_of_child("child", Event(seq, 0, seq, fact))
-    # a status is replaced, and a word is moved to the next line, by our own hand
+    # we write control characters only to replace a status or to wrap a word
     ours = "\n\t\r\b" if live else "\n\t"
     raw = [char for char in out.getvalue() if category(char) == "Cc" and char not in ours]
     assert raw == []
 
 
-def test_what_comes_in_pieces_is_written_once():
+def test_streamed_text_is_written_once():
     out = io.StringIO()
     plain = PlainDisplay(Screen(out, colour=False, live=False), shows_result=True)
     for seq, piece in enumerate(["I will ", "look ", "at it."], 1):

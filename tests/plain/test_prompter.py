@@ -1,4 +1,4 @@
-"""Questions put to a person at a real pseudo-terminal, and what the typed lines mean."""
+"""Questions at a real pseudo-terminal, and how typed lines answer them."""
 
 import io
 import json
@@ -29,11 +29,11 @@ RULE = "exactly this command in /work, for 30 days: make"
 SURE = f"Always allow {RULE}? [y/n] "
 
 
-class PatientKeyboard(Keyboard):
-    """Tells whoever types when a line is waited for."""
+class SignallingKeyboard(Keyboard):
+    """Signals when a line is awaited."""
 
-    def __init__(self, descriptor: int, unasked: Callable[[str], Awaitable[None]]) -> None:
-        super().__init__(descriptor, unasked)
+    def __init__(self, descriptor: int, on_message: Callable[[str], Awaitable[None]]) -> None:
+        super().__init__(descriptor, on_message)
         self._waits, self.waits = anyio.create_memory_object_stream[None](10)
 
     async def line(self) -> str | None:
@@ -48,14 +48,14 @@ class PatientKeyboard(Keyboard):
 async def put(
     question: Asked, typed: str, *, opening: str = "", colour: bool = False
 ) -> tuple[Response, str]:
-    """What comes of typing at a question, and what the person saw."""
-    fingers, terminal = pty.openpty()
+    """Type at a question; return the response and the output."""
+    master, terminal = pty.openpty()
     out = io.StringIO()
 
-    async def unasked(line: str) -> None:
-        raise AssertionError(f"{line!r} was to be an answer.")
+    async def on_message(line: str) -> None:
+        raise AssertionError(f"{line!r} should have been an answer.")
 
-    keyboard = PatientKeyboard(terminal, unasked)
+    keyboard = SignallingKeyboard(terminal, on_message)
     prompter = Prompter(keyboard, Screen(out, colour=colour, live=False), opening=opening)
     answers: list[Response] = []
 
@@ -70,10 +70,10 @@ async def put(
                 group.start_soon(ask)
                 for keys in typed.splitlines(keepends=True):
                     await keyboard.waits.receive()
-                    os.write(fingers, keys.encode())
+                    os.write(master, keys.encode())
     finally:
         keyboard.clear()
-        os.close(fingers)
+        os.close(master)
         os.close(terminal)
     return answers[0], out.getvalue()
 
@@ -96,7 +96,7 @@ def asked(kind: AskKind, text: str = "", title: str = "", diff: str = "", **more
         (CTRL_D, LEAVE),
     ],
 )
-async def test_only_a_clear_yes_allows_an_action(kind: AskKind, typed: str, answer: Response):
+async def test_only_a_bare_yes_approves_an_action(kind: AskKind, typed: str, answer: Response):
     assert (await put(asked(kind, "text"), typed))[0] == answer
 
 
@@ -112,7 +112,7 @@ async def test_only_a_clear_yes_allows_an_action(kind: AskKind, typed: str, answ
         (CTRL_D, LEAVE),
     ],
 )
-async def test_a_question_takes_a_number_or_words(typed: str, answer: Response):
+async def test_a_question_takes_a_number_or_text(typed: str, answer: Response):
     question = json.dumps(
         {"question": "Port?", "suggest": [{"answer": "8080"}, {"answer": "9090"}]}
     )
@@ -178,12 +178,14 @@ async def test_an_empty_line_means_what_the_capital_letter_says(
         ),
     ],
 )
-async def test_the_person_sees_harmlessly_what_a_yes_would_mean(question: Asked, seen: str):
+async def test_a_question_shows_the_action_with_control_characters_escaped(
+    question: Asked, seen: str
+):
     assert (await put(question, "y\n"))[1] == seen
 
 
 @pytest.mark.parametrize("kind", [AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK])
-async def test_words_of_the_command_line_are_reported_to_a_resumed_task_without_asking(
+async def test_a_resumed_task_gets_the_command_line_message_without_asking(
     kind: AskKind,
 ):
     assert await put(asked(kind), "", opening="and the docs") == (
@@ -211,11 +213,11 @@ ALWAYS = Say("yes", always=True)
         ("a\n" + CTRL_D, LEAVE),
     ],
 )
-async def test_always_is_said_twice(kind: AskKind, typed: str, answer: Response):
+async def test_always_must_be_confirmed(kind: AskKind, typed: str, answer: Response):
     assert (await put(asked(kind, "make", rule=RULE), typed))[0] == answer
 
 
-async def test_the_rule_is_shown_in_full_before_it_is_agreed_to():
+async def test_the_rule_is_shown_in_full_before_it_is_confirmed():
     _, seen = await put(asked(AskKind.COMMAND, "make", rule=RULE), "a\ny\n")
     assert seen == f"Run this command:\n  make\n{OR_ALWAYS}{SURE}"
 
@@ -227,7 +229,7 @@ async def test_without_a_rule_there_is_no_always():
     )
 
 
-async def test_a_rule_hides_nothing_either():
+async def test_a_rule_shows_hidden_characters():
     question = asked(AskKind.COMMAND, "x", rule="make\u202e" + " " * 40 + "x")
     _, seen = await put(question, "a\ny\n")
     assert seen.endswith("Always allow make<U+202E>␣×40x? [y/n] ")
@@ -243,14 +245,14 @@ NOTES = ("deletes 214 files below build/", "outside the workspace: /etc/x\ny")
         (asked(AskKind.TOOL, "{}", "Edit a.py", "+x", notes=NOTES), "Edit a.py\n+x\n"),
     ],
 )
-async def test_what_one_must_know_stands_next_to_the_question(question: Asked, above: str):
+async def test_notes_are_shown_next_to_the_question(question: Asked, above: str):
     _, seen = await put(question, "y\n")
     assert seen == (
         f"{above}  ! deletes 214 files below build/\n  ! outside the workspace: /etc/x␊y\n{ALLOW}"
     )
 
 
-async def test_notes_stand_out_by_colour():
+async def test_notes_are_coloured():
     question = asked(AskKind.COMMAND, "make", notes=NOTES[:1])
     _, seen = await put(question, "y\n", colour=True)
     assert "\x1b[33m\x1b[1m  ! deletes 214 files below build/\x1b[0m" in seen
@@ -270,11 +272,11 @@ async def test_notes_stand_out_by_colour():
         (asked(AskKind.COMMAND, "x", notes=("goes to \u202e/etc",)), "  ! goes to <U+202E>/etc\n"),
     ],
 )
-async def test_nothing_in_a_command_or_a_path_can_hide(question: Asked, shown: str):
+async def test_hidden_characters_in_commands_and_paths_are_shown(question: Asked, shown: str):
     assert shown in (await put(question, "y\n"))[1]
 
 
-async def test_a_long_command_is_shown_whole():
+async def test_a_long_command_is_shown_in_full():
     lines = [f"echo {number}" for number in range(3000)]
     _, seen = await put(asked(AskKind.COMMAND, "\n".join(lines)), "y\n")
     assert seen == "Run this command:\n  " + "\n  ".join(lines) + f"\n{ALLOW}"
@@ -285,7 +287,7 @@ async def test_a_diff_keeps_its_indentation():
     assert "+        x\n" in seen
 
 
-# ── questions that do not wait for ever ─────────────────────────────────────────────────
+# ── questions with a time limit ─────────────────────────────────────────────────────────
 
 PORT = asked(
     AskKind.FOLLOWUP,
@@ -294,11 +296,11 @@ PORT = asked(
     ),
 )
 OPEN = asked(AskKind.FOLLOWUP, "Which one?")
-BY_NOBODY = Say("message", "8080", by="policy", mode="debug")
+BY_POLICY = Say("message", "8080", by="policy", mode="debug")
 
 
-class Watched(io.StringIO):
-    """What was written, and a way to wait for more of it."""
+class WatchedOutput(io.StringIO):
+    """Collects output and lets a test wait for more."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -321,16 +323,15 @@ def asks(seen: str) -> bool:
 async def put_in_time(
     question: Asked, typed: str, *, seconds: float | None = 60, hang_up: bool = False
 ) -> tuple[Response, str, bool]:
-    """The same for a question that is answered without the person after a while; and whether
-    the terminal was not changed."""
-    fingers, terminal = pty.openpty()
+    """Like `put`, with a time limit; also returns whether the terminal modes are unchanged."""
+    master, terminal = pty.openpty()
     before = termios.tcgetattr(terminal)
-    out = Watched()
+    out = WatchedOutput()
 
-    async def unasked(line: str) -> None:
+    async def on_message(line: str) -> None:
         pass
 
-    keyboard = Keyboard(terminal, unasked)
+    keyboard = Keyboard(terminal, on_message)
     screen = Screen(out, colour=False, live=False)
     prompter = Prompter(keyboard, screen, patience=lambda: seconds)
     answers: list[Response] = []
@@ -346,15 +347,15 @@ async def put_in_time(
             for keys in filter(None, typed.split("|")):
                 await out.until(asks)
                 assert prompter.is_active
-                os.write(fingers, keys.encode())
+                os.write(master, keys.encode())
                 await out.until(lambda seen: not asks(seen))
             if hang_up:
                 await out.until(lambda seen: asks(seen) or bool(typed))
-                os.close(fingers)
+                os.close(master)
     assert not prompter.is_active
     restored = hang_up or termios.tcgetattr(terminal) == before
     if not hang_up:
-        os.close(fingers)
+        os.close(master)
     os.close(terminal)
     return answers[0], out.getvalue(), restored
 
@@ -362,16 +363,16 @@ async def put_in_time(
 @pytest.mark.parametrize(
     ("typed", "seconds", "answer"),
     [
-        pytest.param("", 0, BY_NOBODY, id="CL_8_at_once"),
-        pytest.param("", 0.05, BY_NOBODY, id="CL_11_timeout"),
+        pytest.param("", 0, BY_POLICY, id="CL_8_at_once"),
+        pytest.param("", 0.05, BY_POLICY, id="CL_11_timeout"),
         pytest.param("9\x7f90\r", 60, Say("message", "90"), id="CL_11_typed"),
         pytest.param("2\r", 60, Say("message", "2 more tests"), id="CL_8_chosen_without_a_mode"),
         pytest.param("1\r", 60, Say("message", "8080", mode="debug"), id="CL_8_chosen_mode"),
         pytest.param(
             "2 more tests\r", 60, Say("message", "2 more tests"), id="CL_8_20_11_no_choice"
         ),
-        pytest.param("\x03", 60, BY_NOBODY, id="CL_11_ctrl_c_is_the_default"),
-        pytest.param("\x04", 60, BY_NOBODY, id="CL_11_end_of_input_is_a_timeout"),
+        pytest.param("\x03", 60, BY_POLICY, id="CL_11_ctrl_c_is_the_default"),
+        pytest.param("\x04", 60, BY_POLICY, id="CL_11_end_of_input_is_a_timeout"),
         pytest.param("\r|9090\r", 60, Say("message", "9090"), id="CL_11_empty_is_no_default"),
         pytest.param("one\rtwo\r", 60, Say("message", "one"), id="CL_11_paste_submits"),
     ],
@@ -385,11 +386,11 @@ async def test_a_question_of_an_automatic_run_is_answered_in_time(
     assert seen.startswith("Port?\n  1. 8080 (switches to debug mode)\n  2. 2 more tests\n")
 
 
-async def test_a_terminal_that_is_gone_is_a_timeout_at_once():
-    assert (await put_in_time(PORT, "", hang_up=True))[0] == BY_NOBODY
+async def test_a_closed_terminal_is_an_immediate_timeout():
+    assert (await put_in_time(PORT, "", hang_up=True))[0] == BY_POLICY
 
 
-async def test_a_question_with_nothing_to_choose_is_left_to_the_model():
+async def test_a_question_without_suggestions_is_left_to_the_model():
     response, seen, _ = await put_in_time(OPEN, "", seconds=0.05)
     assert response == Say("message", DECIDE_YOURSELF, by="policy")
     assert seen == "Which one?\n(the model decides in 0.05 s, unless you type) > "
@@ -402,13 +403,13 @@ async def test_without_auto_approve_no_question_is_answered_automatically():
 
 
 async def test_one_question_at_a_time():
-    fingers, terminal = pty.openpty()
+    master, terminal = pty.openpty()
     out = io.StringIO()
 
-    async def unasked(line: str) -> None:
+    async def on_message(line: str) -> None:
         raise AssertionError(line)
 
-    keyboard = PatientKeyboard(terminal, unasked)
+    keyboard = SignallingKeyboard(terminal, on_message)
     prompter = Prompter(keyboard, Screen(out, colour=False, live=False))
     answers: dict[str, Response] = {}
 
@@ -425,16 +426,16 @@ async def test_one_question_at_a_time():
             group.start_soon(ask, "second")
             await anyio.wait_all_tasks_blocked()
             assert "second" not in out.getvalue()
-            os.write(fingers, b"y\n")
+            os.write(master, b"y\n")
             await keyboard.waits.receive()
-            os.write(fingers, b"n\n")
+            os.write(master, b"n\n")
     assert answers == {"first": Say("yes"), "second": Say("no")}
     keyboard.clear()
-    os.close(fingers)
+    os.close(master)
     os.close(terminal)
 
 
-async def test_a_long_question_ends_its_lines_between_words():
+async def test_a_long_question_is_wrapped_between_words():
     words = "whether the configuration should be read once " * 6
     out = io.StringIO()
     screen = Screen(out, colour=False, live=True)

@@ -1,4 +1,4 @@
-"""One terminal, and everybody who writes to it in turn."""
+"""One terminal shared by streamed text, lines, a status and a question."""
 
 import io
 
@@ -16,7 +16,7 @@ class Page:
 
     @property
     def shown(self) -> list[str]:
-        """The lines as a terminal shows them: what comes after a return overwrites."""
+        """The lines as a terminal shows them: text after a carriage return overwrites."""
         lines = []
         for line in self.raw.split("\n"):
             seen = ""
@@ -26,7 +26,7 @@ class Page:
         return lines
 
 
-def test_streamed_words_share_a_line_until_something_else_is_written():
+def test_streamed_text_shares_a_line_until_something_else_is_written():
     page = Page()
     page.screen.stream("text", "Hello ")
     page.screen.stream("text", "there.")
@@ -35,14 +35,14 @@ def test_streamed_words_share_a_line_until_something_else_is_written():
     assert page.raw == "Hello there.\nHm.\n● Read\n"
 
 
-def test_words_that_end_their_line_leave_no_blank_one():
+def test_text_with_a_line_end_leaves_no_blank_line():
     page = Page()
     page.screen.stream("text", "Hello.\n")
     page.screen.line("● Read")
     assert page.raw == "Hello.\n● Read\n"
 
 
-def test_a_status_is_replaced_by_whatever_comes_next():
+def test_a_status_is_replaced_by_the_next_output():
     page = Page()
     page.screen.status("  preparing write_to_file")
     page.screen.status("  preparing write_to_file (1.0 KB)")
@@ -58,13 +58,13 @@ def test_the_same_status_is_not_drawn_twice():
     assert page.raw == "waiting"
 
 
-def test_there_is_no_status_where_lines_cannot_be_replaced():
+def test_no_status_is_shown_if_lines_cannot_be_replaced():
     page = Page(live=False)
     page.screen.status("waiting")
     assert page.raw == ""
 
 
-def test_news_go_above_an_open_question():
+def test_new_output_goes_above_an_open_question():
     page = Page()
     page.screen.ask("Go on? ")
     page.screen.line("noted")
@@ -73,7 +73,7 @@ def test_news_go_above_an_open_question():
     assert page.raw == "Go on? \nnoted\nGo on? "
 
 
-def test_an_answer_ends_the_line_by_itself():
+def test_an_answer_ends_the_line_of_the_question():
     page = Page()
     page.screen.ask("Go on? ")
     page.screen.close_question()
@@ -83,7 +83,7 @@ def test_an_answer_ends_the_line_by_itself():
     assert page.raw == "Go on? next\n"
 
 
-def test_a_withdrawn_question_leaves_its_line_to_itself():
+def test_output_after_a_withdrawn_question_starts_a_new_line():
     page = Page()
     page.screen.ask("Go on? ")
     page.screen.close_question()

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 
 def typed(*pieces: str) -> tuple[TypedLine, str, str]:
-    """The line, what was shown of it, and what was left over."""
+    """The line, its echo, and the keys left over."""
     shown: list[str] = []
     line = TypedLine(shown.append)
     left = "".join(line.feed(piece) for piece in pieces)
@@ -23,20 +23,25 @@ def typed(*pieces: str) -> tuple[TypedLine, str, str]:
         pytest.param("yes\n", TimedLine("yes"), "", id="enter-returns-the-buffer"),
         pytest.param("\n", TimedLine(""), "", id="enter-on-nothing-returns-nothing"),
         pytest.param("one\ntwo\n", TimedLine("one"), "two\n", id="a-paste-submits-at-its-break"),
-        pytest.param("one\r\ntwo", TimedLine("one"), "\ntwo", id="also-one-with-returns"),
+        pytest.param(
+            "one\r\ntwo", TimedLine("one"), "\ntwo", id="a-paste-with-carriage-returns-too"
+        ),
         pytest.param("noo\x7f\x08o\n", TimedLine("no"), "", id="backspace-edits"),
         pytest.param("\x7fa\n", TimedLine("a"), "", id="backspace-on-nothing"),
         pytest.param("much\x15x\n", TimedLine("x"), "", id="ctrl-u-clears"),
         pytest.param("two words  \x17x\n", TimedLine("two x"), "", id="ctrl-w-erases-a-word"),
         pytest.param("\x17\x17x\n", TimedLine("x"), "", id="ctrl-w-on-nothing"),
         pytest.param(
-            "\x1b[200~a\rb\n\x1b[201~c\nd", TimedLine("a\nb\nc"), "d", id="a-marked-paste-is-one"
+            "\x1b[200~a\rb\n\x1b[201~c\nd",
+            TimedLine("a\nb\nc"),
+            "d",
+            id="a-bracketed-paste-is-one-line",
         ),
         pytest.param("half\x03", TimedLine("", cancelled=True), "", id="ctrl-c-cancels"),
         pytest.param("\x04", TimedLine("", timed_out=True), "", id="end-of-input-is-a-timeout"),
-        pytest.param("a\x04b\n", TimedLine("ab"), "", id="but-not-behind-words"),
-        pytest.param("\x1b[A\x1b[1;5Dgo\x1bOP\n", TimedLine("go"), "", id="arrows-are-no-text"),
-        pytest.param("\x1b\x07x\n", TimedLine("x"), "", id="nor-are-control-characters"),
+        pytest.param("a\x04b\n", TimedLine("ab"), "", id="end-of-input-after-text-is-ignored"),
+        pytest.param("\x1b[A\x1b[1;5Dgo\x1bOP\n", TimedLine("go"), "", id="arrow-keys-are-ignored"),
+        pytest.param("\x1b\x07x\n", TimedLine("x"), "", id="control-characters-are-ignored"),
         pytest.param("grüße 日本\n", TimedLine("grüße 日本"), "", id="any-script"),
     ],
 )
@@ -46,7 +51,7 @@ def test_keys(keys: str, result: TimedLine, left: str):
     assert (line.result, rest) == (result, left)
 
 
-async def test_the_first_key_is_noticed_at_once():
+async def test_the_first_key_is_detected_at_once():
     line, _, _ = typed()
     assert not line.started.is_set()
     line.feed("\x1b")
@@ -54,19 +59,19 @@ async def test_the_first_key_is_noticed_at_once():
     assert not line.ended.is_set()
 
 
-def test_what_is_erased_is_wiped_out_cell_by_cell():
+def test_erased_characters_are_removed_cell_by_cell():
     _, shown, _ = typed("a日\x7f\n")
     assert shown == "a日\b\b  \b\b\n"
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=("C",), exclude_characters="\x7f")))
-def test_plain_words_come_back_as_they_were_in_whatever_pieces(words: str):
+def test_plain_text_is_returned_unchanged_in_any_pieces(words: str):
     line, shown, left = typed(*words, "\n")
     assert (line.result, left) == (TimedLine(words), "")
     assert shown == words + "\n"
 
 
 @given(st.text(max_size=30))
-def test_nothing_that_is_typed_is_shown_raw(keys: str):
+def test_typed_control_characters_are_never_echoed(keys: str):
     _, shown, _ = typed(keys)
     assert all(char.isprintable() or char in "\n\b" for char in shown if char.isascii())

@@ -1,4 +1,4 @@
-"""Words are not cut at the edge of a terminal, in whatever pieces they come."""
+"""Streamed words are not cut at the edge of a terminal."""
 
 import re
 import unicodedata
@@ -14,7 +14,7 @@ WIDTH = 20
 
 
 def seen(written: str, width: int = WIDTH) -> list[str]:
-    """The lines that a terminal shows. It breaks a line itself where that must be."""
+    """The lines that a terminal shows, with its own wrapping."""
     lines: list[list[str]] = [[]]
     column = 0
     for char in re.sub(r"\x1b\[\d*m", "", written):
@@ -27,7 +27,7 @@ def seen(written: str, width: int = WIDTH) -> list[str]:
             column = 0
             continue
         if char == "\b":
-            assert 0 < column < width, "behind the last column it is not certain where one is"
+            assert 0 < column < width, "the position after the last column is not defined"
             column -= 1
             continue
         if column + cells > width:

@@ -7,7 +7,7 @@ import pytest
 from rookery.platform.disk import put
 
 
-def test_what_was_put_is_whole_private_and_alone(tmp_path: Path):
+def test_a_written_file_is_complete_and_private_and_leaves_no_temporary_file(tmp_path: Path):
     file = tmp_path / "file"
     for words in (b"old", b"new"):
         put(file, [words, b"!"])
@@ -24,7 +24,7 @@ def test_a_folder_in_the_way_is_reported_and_nothing_unfinished_is_left(tmp_path
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_whatever_ends_the_writing_leaves_the_old_file_and_nothing_else(tmp_path: Path):
+def test_an_interrupted_write_leaves_only_the_old_file(tmp_path: Path):
     def pieces() -> Iterator[bytes]:
         yield b"half"
         raise KeyboardInterrupt

@@ -106,14 +106,14 @@ def test_a_group_that_cannot_be_kept_is_refused_if_it_matters(
     assert _without_privileges(tmp_path / "new", kept) is refused
 
 
-def test_the_users_own_attribute_that_does_not_fit_is_no_silent_loss(tmp_path: Path):
+def test_a_user_attribute_that_does_not_fit_is_not_lost_silently(tmp_path: Path):
     kept = Attributes(os.getuid(), os.getgid(), 0o600, {"user.large": b"x" * 70_000})
     with (tmp_path / "new").open("wb") as file, pytest.raises(NotKept, match=r"user\.large"):
         keep_attributes(file.fileno(), kept)
 
 
 def _without_privileges(path: Path, kept: Attributes) -> bool:
-    """Whether the attributes are refused for somebody who may not give files away."""
+    """Whether the attributes are refused for a user who may not change owners."""
     file = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
     if os.geteuid() == 0:
         os.fchown(file, NOBODY, NOBODY)

@@ -84,7 +84,7 @@ def test_a_change_of_one_is_asked_about(root: Path, tmp_path: Path):
     assert boundaries.place("link/pre-commit").protected == OBEYED_BY_GIT
 
 
-def test_one_that_a_command_made_is_put_back(tmp_path: Path):
+def test_a_git_hook_or_setting_made_by_a_command_is_reverted(tmp_path: Path):
     """Also where there was no folder to protect before the command."""
     rookery = Installed(tmp_path)
     git(rookery.workspace, "init", "-q")

@@ -1,4 +1,4 @@
-"""What git runs besides itself is named before somebody approves it."""
+"""Programs that git would run are named before the approval."""
 
 from pathlib import Path
 

@@ -118,7 +118,7 @@ def test_a_command_runs_in_its_folder_and_its_output_may_be_dropped(tmp_path: Pa
     assert run((line(replace(SAY, folder="gone")),), tmp_path)[0] == 127
 
 
-def test_a_name_is_no_path():
+def test_a_name_is_not_a_path():
     with pytest.raises(ValueError, match="not the path"):
         plain_argv((Pipeline((PlainCommand(("ls",)),)),))
 
@@ -248,7 +248,7 @@ def test_git_runs_nothing_of_the_repository(looked_at: Path):
 
 
 def test_the_bench_does_leave_marks(looked_at: Path):
-    """The repository above is as hostile as it is said to be."""
+    """Proves that the repository above is hostile."""
     (looked_at.parent / "mark").unlink(missing_ok=True)
     subprocess.run([GIT, "diff"], cwd=looked_at, capture_output=True, check=False)
     assert (looked_at.parent / "mark").exists()
@@ -258,7 +258,7 @@ BLANKED = (("status", "-v"), ("reflog", "-p"), ("reflog", "show", "-p"))
 
 
 def test_programs_that_show_differences_are_blanked_by_name(repository: Path):
-    """None of these can be told to leave them out; git may fail, but runs nothing."""
+    """None of these has an option to skip them; git may fail, but runs nothing."""
     (repository / ".git" / "config").rename(repository.parent / "config")
     subprocess.run([GIT, "add", "."], cwd=repository, check=True)
     (repository.parent / "config").rename(repository / ".git" / "config")
@@ -271,7 +271,7 @@ def test_programs_that_show_differences_are_blanked_by_name(repository: Path):
 
 
 @pytest.mark.parametrize("name", ["git status", "git reflog", "git reflog show"])
-def test_what_would_show_differences_so_is_not_done_unasked(name: str):
+def test_commands_that_would_run_diff_programs_are_not_auto_approved(name: str):
     patches = {"-v", "--verbose", "-p", "-u", "--patch", "--patch-with-stat", "-U+NUM", "--cc"}
     assert not patches & set(readers()[name].flags.split())
 
@@ -288,7 +288,7 @@ def test_only_the_repository_of_the_workspace_is_read(repository: Path, folder: 
     assert done.stdout == f"{repository}/.git\n{folder}/\n"
 
 
-def test_options_stand_where_git_takes_them():
+def test_options_are_placed_where_git_accepts_them():
     _, options = git_hardening()
     assert hardened(("/bin/git", "-C", "log", "diff", "x"), ("--o",)) == (
         *("/bin/git", "--o", "-C", "log", "diff"),

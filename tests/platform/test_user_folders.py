@@ -99,7 +99,7 @@ with temporary_places(find_places(os.environ)) as places:
 """
 
 
-def test_what_a_killed_run_left_is_swept_and_what_is_in_use_is_not(
+def test_leftovers_of_a_killed_run_are_removed_and_files_in_use_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("TMPDIR", str(tmp_path))

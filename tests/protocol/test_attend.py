@@ -28,7 +28,7 @@ from support.stage import TASK, Stage, call, finish, write
 pytestmark = pytest.mark.anyio
 
 
-class Seen:
+class RecordingDisplay:
     def __init__(self) -> None:
         self.kinds: list[str] = []
 
@@ -42,7 +42,7 @@ class Seen:
 Reaction = Callable[[Engine, Asked], Awaitable[Response]]
 
 
-async def attended(stage: Stage, react: Reaction, seen: Seen | None = None) -> RunEnd:
+async def attended(stage: Stage, react: Reaction, seen: RecordingDisplay | None = None) -> RunEnd:
     with anyio.fail_after(60):
         async with anyio.create_task_group() as process:
             engine = stage.engine(process)
@@ -51,14 +51,17 @@ async def attended(stage: Stage, react: Reaction, seen: Seen | None = None) -> R
             async def respond(asked: Asked) -> Response:
                 return await react(engine, asked)
 
-            end = await attend(engine, TASK, display=seen or Seen(), respond=respond)
+            end = await attend(engine, TASK, display=seen or RecordingDisplay(), respond=respond)
             process.cancel_scope.cancel()
     return end
 
 
-async def test_a_child_is_followed_and_answered_like_the_task_itself(tmp_path: Path):
+async def test_a_childs_events_are_shown_and_its_questions_answered(tmp_path: Path):
     part = call("new_task", mode="code", message="Write it.")
-    stage, seen = Stage(tmp_path, [part], [write("a", "1")], [finish()], [finish()]), Seen()
+    stage, seen = (
+        Stage(tmp_path, [part], [write("a", "1")], [finish()], [finish()]),
+        RecordingDisplay(),
+    )
     assert await attended(stage, agree, seen) == RunEnd(Fate.COMPLETED)
     assert (stage.root / "a").read_text() == "1"
     (child,) = {kind.split()[0] for kind in seen.kinds if " " in kind}
@@ -67,7 +70,7 @@ async def test_a_child_is_followed_and_answered_like_the_task_itself(tmp_path: P
     assert reported[-1] == f"{child} TaskClosed"
 
 
-async def test_leaving_at_a_childs_question_leaves_everything(tmp_path: Path):
+async def test_leaving_at_a_childs_question_ends_the_whole_run(tmp_path: Path):
     part = call("new_task", mode="code", message="Write it.")
     stage = Stage(tmp_path, [part], [write("a", "1")], [finish()], [finish()])
 
@@ -85,14 +88,14 @@ async def agree(engine: Engine, asked: Asked) -> Response:
 
 
 async def test_a_task_that_is_accepted_is_completed(tmp_path: Path):
-    stage, seen = Stage(tmp_path, [write("a.txt", "hi\n")], [finish()]), Seen()
+    stage, seen = Stage(tmp_path, [write("a.txt", "hi\n")], [finish()]), RecordingDisplay()
     assert await attended(stage, agree, seen) == RunEnd(Fate.COMPLETED)
     assert (stage.root / "a.txt").read_text() == "hi\n"
     assert seen.kinds[0] == "TaskOpened"
     assert seen.kinds[-1] == "TaskClosed"
 
 
-async def test_leaving_keeps_the_task_as_it_is(tmp_path: Path):
+async def test_leaving_keeps_the_task_open_at_its_question(tmp_path: Path):
     stage = Stage(tmp_path, [write("a.txt", "hi\n")])
 
     async def leave(engine: Engine, asked: Asked) -> Response:
@@ -119,14 +122,14 @@ class BrokenModel(ScriptedProvider):
         raise ValueError("It broke.")
 
 
-async def test_a_task_that_breaks_down_says_how(tmp_path: Path):
+async def test_a_failed_task_reports_the_error(tmp_path: Path):
     stage = Stage(tmp_path)
     stage.model = BrokenModel([])
     end = await attended(stage, agree)
     assert end == RunEnd(Fate.FAILED, "ValueError: It broke.", "task_failed")
 
 
-async def test_words_said_beside_a_question_leave_it_open(tmp_path: Path):
+async def test_a_message_during_a_question_leaves_it_open(tmp_path: Path):
     stage = Stage(tmp_path, [write("a.txt", "hi\n")], [finish()])
 
     async def speak_first(engine: Engine, asked: Asked) -> Response:
@@ -160,10 +163,10 @@ async def test_a_withdrawn_question_is_no_longer_answered(tmp_path: Path):
     assert not (stage.root / "a.txt").exists()
 
 
-async def test_an_answer_that_comes_too_late_is_no_error(tmp_path: Path):
+async def test_a_late_answer_is_not_an_error(tmp_path: Path):
     stage = Stage(tmp_path, [write("a.txt", "hi\n")], [finish()])
 
-    async def somebody_was_quicker(engine: Engine, asked: Asked) -> Response:
+    async def answer_first(engine: Engine, asked: Asked) -> Response:
         if asked.ask is AskKind.TOOL:
             quicker = Answer(
                 task_id=TASK, ask_id=asked.ask_id, reply="no", text="", digest=asked.digest
@@ -171,12 +174,12 @@ async def test_an_answer_that_comes_too_late_is_no_error(tmp_path: Path):
             await engine.send(quicker)
         return Say("yes")
 
-    assert (await attended(stage, somebody_was_quicker)).fate is Fate.COMPLETED
+    assert (await attended(stage, answer_first)).fate is Fate.COMPLETED
     assert not (stage.root / "a.txt").exists()
 
 
-async def test_several_displays_are_shown_the_same(tmp_path: Path):
-    one, two = Seen(), Seen()
+async def test_several_displays_receive_the_same_events(tmp_path: Path):
+    one, two = RecordingDisplay(), RecordingDisplay()
     stage = Stage(tmp_path, [finish()])
     with anyio.fail_after(60):
         async with anyio.create_task_group() as process:
@@ -201,7 +204,7 @@ async def test_several_displays_are_shown_the_same(tmp_path: Path):
         ([ToolStarted(call_id="c", tool="read_file", title="Read")], False),
     ],
 )
-async def test_a_second_interrupt_counts_only_until_the_task_goes_on(
+async def test_a_second_interrupt_counts_only_until_the_task_continues(
     between: list[Fact], second: bool
 ):
     interrupts = Interrupts()
@@ -214,7 +217,7 @@ async def test_a_second_interrupt_counts_only_until_the_task_goes_on(
 async def test_an_answer_that_names_a_mode_switches_to_it_first(tmp_path: Path):
     offer = [{"text": "Do it.", "mode": "debug"}]
     question = call("ask_followup_question", question="What?", follow_up=offer)
-    stage, seen = Stage(tmp_path, [question], [finish()]), Seen()
+    stage, seen = Stage(tmp_path, [question], [finish()]), RecordingDisplay()
 
     async def choose(engine: Engine, asked: Asked) -> Response:
         if asked.ask is AskKind.FOLLOWUP:
@@ -227,10 +230,10 @@ async def test_an_answer_that_names_a_mode_switches_to_it_first(tmp_path: Path):
     assert "Answered" in seen.kinds[at:]
 
 
-async def test_something_may_happen_with_which_to_leave(tmp_path: Path):
+async def test_an_event_can_end_the_run(tmp_path: Path):
     stage = Stage(tmp_path, [write("a", "1")], [finish()])
 
-    def once_something_starts(event: Event) -> Leave | None:
+    def leave_on_tool_start(event: Event) -> Leave | None:
         started = isinstance(event.fact, ToolStarted)
         return Leave("Enough.", code="stalled") if started else None
 
@@ -243,7 +246,7 @@ async def test_something_may_happen_with_which_to_leave(tmp_path: Path):
                 return Say("yes")
 
             end = await attend(
-                engine, TASK, display=Seen(), respond=respond, until=once_something_starts
+                engine, TASK, display=RecordingDisplay(), respond=respond, until=leave_on_tool_start
             )
             process.cancel_scope.cancel()
     assert end == RunEnd(Fate.LEFT, "Enough.", "stalled")

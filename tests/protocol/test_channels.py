@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Cut(ByteStream):
-    """A stream that comes in given pieces and then ends."""
+    """A byte stream that delivers the given pieces and then ends."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = list(pieces)
@@ -50,7 +50,7 @@ async def all_of(channel: LineChannel) -> list[bytes | type[TooLong]]:
 
 
 @given(st.data())
-def test_lines_are_whole_wherever_the_stream_is_cut(data: st.DataObject):
+def test_lines_are_complete_wherever_the_stream_is_cut(data: st.DataObject):
     text = b"one\ntwo two\r\n\n   \nthree\nunfini"
     cuts = sorted(data.draw(st.sets(st.integers(1, len(text) - 1))))
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
@@ -58,14 +58,14 @@ def test_lines_are_whole_wherever_the_stream_is_cut(data: st.DataObject):
 
 
 @given(st.integers(1, 40), st.integers(0, 60))
-def test_a_line_that_is_too_long_is_skipped_and_no_other(piece: int, length: int):
+def test_only_an_overlong_line_is_skipped(piece: int, length: int):
     text = b"short\n" + b"x" * length + b"\nnext\n"
     pieces = [text[at : at + piece] for at in range(0, len(text), piece)]
     middle = [] if not length else [TooLong if length > 20 else b"x" * length]
     assert anyio.run(all_of, LineChannel(Cut(pieces), 20)) == [b"short", *middle, b"next"]
 
 
-async def test_a_line_without_end_takes_no_more_memory_than_the_longest():
+async def test_an_endless_line_uses_bounded_memory():
     channel = LineChannel(Cut([b"x" * 100] * 10_000 + [b"\nnext\n"]), 1_000)
     with pytest.raises(TooLong):
         await channel.receive()
@@ -81,7 +81,7 @@ async def pipes() -> AsyncIterator[tuple[DescriptorStream, DescriptorStream]]:
         os.close(descriptor)
 
 
-async def test_pipes_carry_more_than_they_hold():
+async def test_pipes_carry_more_than_their_buffer():
     async with pipes() as (near, far):
         big = b"x" * 1_000_000
         async with anyio.create_task_group() as group:
@@ -105,7 +105,7 @@ async def test_a_plain_file_can_be_standard_input_and_output(tmp_path: Path):
     assert (tmp_path / "out").read_bytes() == b"three\n"
 
 
-async def test_a_pipe_without_a_reader_has_ended():
+async def test_writing_to_a_pipe_without_a_reader_ends_the_channel():
     reads, writes = os.pipe()
     os.close(reads)
     with pytest.raises(ChannelEnded):

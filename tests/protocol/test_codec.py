@@ -70,13 +70,13 @@ def value_for(hint: Any) -> Any:
 
 
 @pytest.mark.parametrize("cls", FACTS_OF_OURS, ids=lambda cls: cls.__name__)
-def test_every_fact_comes_back_as_it_went(cls: type[Any]):
+def test_every_fact_survives_a_round_trip(cls: type[Any]):
     event = Event(3, 0, 1000, sample(cls))
     assert event_from_json(event_to_json(event)) == event
 
 
 @pytest.mark.parametrize("cls", get_args(Query), ids=lambda cls: cls.__name__)
-def test_every_query_comes_back_as_it_went(cls: type[Any]):
+def test_every_query_survives_a_round_trip(cls: type[Any]):
     query = sample(cls)
     assert query_from_json(json.loads(query_to_json(query))) == query
 
@@ -89,7 +89,7 @@ def test_every_query_comes_back_as_it_went(cls: type[Any]):
     ],
     ids=["AskTasks", "AskRehearsal"],
 )
-def test_an_answer_comes_back_as_it_went(query: Any, answer: Any):
+def test_an_answer_survives_a_round_trip(query: Any, answer: Any):
     assert answer_from_json(query, json.loads(answer_to_json(answer))) == answer
 
 
@@ -104,7 +104,7 @@ def test_an_unknown_query_is_refused():
 
 
 @pytest.mark.parametrize("cls", get_args(Command), ids=lambda cls: cls.__name__)
-def test_every_command_comes_back_as_it_went(cls: type[Any]):
+def test_every_command_survives_a_round_trip(cls: type[Any]):
     command = sample(cls)
     assert command_from_json(msgspec.json.decode(command_to_json(command))) == command
 
@@ -123,7 +123,7 @@ def test_blocks_keep_their_kinds_and_order():
 
 
 @pytest.mark.parametrize(("text", "kept"), [("a\ud800b", "a\ufffdb"), ("\ud83d\ude00", "😀")])
-def test_half_characters_never_keep_a_fact_from_being_written(text: str, kept: str):
+def test_lone_surrogates_do_not_prevent_a_fact_from_being_written(text: str, kept: str):
     call = ToolCall(id="c1", name="edit", arguments={"s": [text]})
     facts = [
         (AssistantSpoke(request_id="r", blocks=(call,)), replace(call, arguments={"s": [kept]})),
@@ -134,7 +134,7 @@ def test_half_characters_never_keep_a_fact_from_being_written(text: str, kept: s
     assert noted == Noted(text=kept)
 
 
-def test_an_unknown_fact_is_kept_word_for_word():
+def test_an_unknown_fact_is_kept_verbatim():
     text = b'{"seq":4,"sub":0,"ts":9,"kind":"moon_rose","phase":{"x":[1,2]}}'
     event = event_from_json(text)
     assert event.fact == Unrecognised(
@@ -166,7 +166,7 @@ def test_an_unknown_field_of_a_known_fact_is_ignored():
         ),
     ],
 )
-def test_what_is_no_event_is_refused(text: bytes):
+def test_an_invalid_event_is_refused(text: bytes):
     with pytest.raises(ValueError, match="not an event"):
         event_from_json(text)
 
@@ -175,6 +175,6 @@ def test_what_is_no_event_is_refused(text: bytes):
     "fields",
     [{}, {"kind": "dance"}, {"kind": "cancel"}, {"kind": "rewind", "task_id": "t", "to": "x"}],
 )
-def test_what_is_no_command_is_refused_with_the_reason(fields: dict[str, Any]):
+def test_an_invalid_command_is_refused_with_the_reason(fields: dict[str, Any]):
     with pytest.raises(CommandRejected):
         command_from_json(fields)

@@ -30,7 +30,7 @@ def shown(file: Path, *facts: Fact) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines()
 
 
-def test_each_fact_is_a_line_with_what_a_client_would_show(tmp_path: Path):
+def test_each_fact_is_a_line_with_the_client_state(tmp_path: Path):
     file = tmp_path / "deep" / "debug.log"
     asked = Asked(ask_id="q", ask=AskKind.FOLLOWUP, text="Which?")
     lines = shown(
@@ -49,13 +49,13 @@ def test_each_fact_is_a_line_with_what_a_client_would_show(tmp_path: Path):
     assert json.loads(states[-1].split(": ", 1)[1])["waiting"] is True
 
 
-def test_a_fact_is_one_line_whatever_it_says(tmp_path: Path):
+def test_a_fact_is_one_line_whatever_its_text(tmp_path: Path):
     lines = shown(tmp_path / "debug.log", TaskOpened(text="a\nb\x1b[31m"))
     assert all(line.startswith("[") for line in lines)
     assert "\x1b" not in "".join(lines)
 
 
-def test_afterwards_nothing_is_logged_any_more(tmp_path: Path):
+def test_nothing_is_logged_after_the_run(tmp_path: Path):
     file = tmp_path / "debug.log"
     before = logging.getLogger("rookery").level
     lines = shown(file, TaskOpened(text="Hello"))
@@ -64,7 +64,7 @@ def test_afterwards_nothing_is_logged_any_more(tmp_path: Path):
     assert logging.getLogger("rookery").level == before
 
 
-def test_what_the_products_own_modules_note_goes_there_too(tmp_path: Path):
+def test_only_loggers_of_the_product_write_to_the_debug_log(tmp_path: Path):
     file = tmp_path / "debug.log"
     with open_debug_log(file):
         logging.getLogger("rookery.engine.engine").debug("task %s failed", "t1")
@@ -89,7 +89,7 @@ def test_every_line_has_its_time_component_text_and_json(tmp_path: Path):
         assert isinstance(json.loads(found[4]), dict)
 
 
-def test_what_a_client_would_be_reported_is_a_line(tmp_path: Path):
+def test_each_client_event_is_a_line(tmp_path: Path):
     facts = [
         TaskOpened(text="Hello"),
         RequestStarted(request_id="r", model="m"),
@@ -118,7 +118,7 @@ def test_a_typed_key_is_not_logged(tmp_path: Path):
     assert "sk-0123" not in file.read_text(encoding="utf-8")
 
 
-def test_a_disk_that_is_full_stops_nothing(capfd: pytest.CaptureFixture[str]):
+def test_a_full_disk_does_not_stop_the_run(capfd: pytest.CaptureFixture[str]):
     with open_debug_log(Path("/dev/full")) as log:
         log.show(Event(1, 0, 1, TaskOpened(text="x" * 100)))
         for _ in range(3):

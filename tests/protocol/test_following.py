@@ -1,4 +1,4 @@
-"""Whoever follows sees every lasting event once and in order, however they come and go."""
+"""Followers see every durable event once and in order, even if they reconnect."""
 
 import os
 
@@ -31,7 +31,7 @@ MOVES = st.lists(
 
 
 class Client(Struct):
-    """Follows, stops following, loses its connection, and keeps what it has seen."""
+    """Follows, unfollows and disconnects, and records the events it received."""
 
     host: Logs
     seen: list[Event] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Client(Struct):
         return max((event.seq for event in self.seen if not event.sub), default=0)
 
     async def connect(self) -> None:
-        """With so little room that it lags at once when it does not read."""
+        """Connect with a buffer so small that the client lags as soon as it stops reading."""
         with memory_channels(1) as (near, far), anyio.CancelScope() as self.connection:
             async with anyio.create_task_group() as group:
                 group.start_soon(serve, self.host, far)
@@ -75,8 +75,8 @@ class Client(Struct):
         self.following = None
 
 
-async def others() -> None:
-    """Let everybody else do something."""
+async def run_others() -> None:
+    """Let the other tasks run."""
     for _ in range(10):
         await anyio.lowlevel.checkpoint()
 
@@ -101,40 +101,40 @@ async def play(moves: list[tuple[str, int]]) -> None:
                     case "cut":
                         clients[number].cut()
                     case _:
-                        await others()
+                        await run_others()
             host.append("t", Noted(text="the end"))
             total = len(host.logs["t"].events)
             for client in clients:
                 await ready(client, group)
             while any(client.last < total for client in clients):
-                await others()
+                await run_others()
             group.cancel_scope.cancel()
     for client in clients:
-        lasting = [event for event in client.seen if not event.sub]
-        assert lasting == list(host.logs["t"].events)
+        durable = [event for event in client.seen if not event.sub]
+        assert durable == list(host.logs["t"].events)
 
 
 async def ready(client: Client, group: anyio.abc.TaskGroup) -> None:
     if client.remote is None:
         group.start_soon(client.connect)
         while client.remote is None:
-            await others()
+            await run_others()
     if client.following is None:
         group.start_soon(client.follow)
-        await others()
+        await run_others()
 
 
 @given(MOVES)
 @settings(max_examples=1000 if TORTURE else 60)
-def test_every_lasting_event_is_seen_once_and_in_order(moves: list[tuple[str, int]]):
+def test_every_durable_event_is_seen_once_and_in_order(moves: list[tuple[str, int]]):
     anyio.run(play, moves)
 
 
 @pytest.mark.parametrize("outbox", [1, 300, 2_000])
 @given(moves=MOVES)
 @settings(max_examples=1000 if TORTURE else 30)
-def test_also_by_those_who_lag(outbox: int, moves: list[tuple[str, int]]):
-    """As if next to nothing could wait to be sent."""
+def test_lagging_followers_see_every_durable_event_too(outbox: int, moves: list[tuple[str, int]]):
+    """With an outbox that holds next to nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rookery.protocol.jsonrpc.OUTBOX", outbox)
         anyio.run(play, moves)

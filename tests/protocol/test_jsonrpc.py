@@ -1,4 +1,4 @@
-"""Two peers that call each other, and whatever else may come over a channel."""
+"""JSON-RPC peers: calls both ways, malformed input, slow and closed channels."""
 
 import json
 from collections.abc import AsyncIterator
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.anyio
 
 
 class Echo:
-    """Answers with what it is asked, and keeps what it is told."""
+    """Echoes requests and records notifications."""
 
     def __init__(self) -> None:
         self.reported: list[Any] = []
         self.begun = 0
-        self.let_go = anyio.Event()
+        self.release = anyio.Event()
 
     async def answer(self, method: str, params: Params) -> object:
         self.begun += 1
@@ -32,11 +32,11 @@ class Echo:
             case "echo":
                 return params
             case "wait":
-                await self.let_go.wait()
+                await self.release.wait()
                 return "waited"
-            case "let_go":
-                self.let_go.set()
-                return "let go"
+            case "release":
+                self.release.set()
+                return "released"
             case "break":
                 raise ValueError("It is broken.")
             case _:
@@ -49,7 +49,7 @@ class Echo:
 
 
 @asynccontextmanager
-async def talking(service: Echo, room: float = 1_000) -> AsyncIterator[MemoryChannel]:
+async def echo_server(service: Echo, room: float = 1_000) -> AsyncIterator[MemoryChannel]:
     with memory_channels(room) as (near, far):
         async with anyio.create_task_group() as group:
             group.start_soon(Peer(far, service).run)
@@ -88,14 +88,16 @@ async def talking(service: Echo, room: float = 1_000) -> AsyncIterator[MemoryCha
     ],
     ids=lambda sent: sent[:40].decode("latin-1") if isinstance(sent, bytes) else "",
 )
-async def test_what_is_malformed_is_answered_and_ends_nothing(sent: bytes, code: int, number: Any):
-    async with talking(Echo()) as channel:
-        other = Caller(channel)
-        await other.raw(sent)
-        complaint = await other.hear()
+async def test_malformed_input_gets_an_error_and_the_connection_stays(
+    sent: bytes, code: int, number: Any
+):
+    async with echo_server(Echo()) as channel:
+        client = Caller(channel)
+        await client.raw(sent)
+        complaint = await client.receive()
         assert (complaint["error"]["code"], complaint["id"]) == (code, number)
         assert complaint["error"]["message"]
-        assert (await other.call("echo", a=1))["result"] == {"a": 1}
+        assert (await client.call("echo", a=1))["result"] == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -109,23 +111,23 @@ async def test_what_is_malformed_is_answered_and_ends_nothing(sent: bytes, code:
     ],
     ids=bytes.decode,
 )
-async def test_what_wants_no_answer_gets_none(sent: bytes):
-    async with talking(Echo()) as channel:
-        other = Caller(channel)
-        await other.raw(sent)
-        assert (await other.call("echo"))["result"] == {}
-        assert len(other.received) == 1
+async def test_notifications_and_stray_responses_get_no_answer(sent: bytes):
+    async with echo_server(Echo()) as channel:
+        client = Caller(channel)
+        await client.raw(sent)
+        assert (await client.call("echo"))["result"] == {}
+        assert len(client.received) == 1
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_end_a_peer(data: bytes):
-    async def say() -> None:
-        async with talking(Echo()) as channel:
-            other = Caller(channel)
-            await other.raw(data)
-            assert (await other.call("echo", a=1))["result"] == {"a": 1}
+def test_random_bytes_do_not_end_a_peer(data: bytes):
+    async def send() -> None:
+        async with echo_server(Echo()) as channel:
+            client = Caller(channel)
+            await client.raw(data)
+            assert (await client.call("echo", a=1))["result"] == {"a": 1}
 
-    anyio.run(say)
+    anyio.run(send)
 
 
 async def test_both_sides_call_each_other():
@@ -148,16 +150,16 @@ async def test_both_sides_call_each_other():
             group.cancel_scope.cancel()
 
 
-async def test_requests_are_carried_out_side_by_side():
+async def test_requests_run_concurrently():
     service = Echo()
-    async with talking(service) as channel:
-        other = Caller(channel)
-        await other.say(id="a", method="wait")
-        assert (await other.call("let_go"))["result"] == "let go"
-        assert await other.hear() == {"jsonrpc": "2.0", "id": "a", "result": "waited"}
+    async with echo_server(service) as channel:
+        client = Caller(channel)
+        await client.say(id="a", method="wait")
+        assert (await client.call("release"))["result"] == "released"
+        assert await client.receive() == {"jsonrpc": "2.0", "id": "a", "result": "waited"}
 
 
-async def test_a_call_fails_when_the_other_side_goes():
+async def test_a_call_fails_when_the_other_side_disconnects():
     with memory_channels() as (near, far):
         peer = Peer(near, Echo())
         failures = []
@@ -180,15 +182,15 @@ async def test_a_call_fails_when_the_other_side_goes():
             peer.notify("echo")
 
 
-async def test_what_a_result_brings_is_known_before_what_comes_after_it():
+async def test_a_result_is_handled_before_the_notification_after_it():
     with memory_channels() as (near, far):
         order: list[object] = []
 
-        class Listener(Echo):
+        class OrderRecorder(Echo):
             async def on_notification(self, method: str, params: Params) -> None:
                 order.append(method)
 
-        peer = Peer(near, Listener())
+        peer = Peer(near, OrderRecorder())
         async with anyio.create_task_group() as group:
             group.start_soon(peer.run)
             group.start_soon(partial(peer.call, "begin", at_once=order.append))
@@ -207,7 +209,7 @@ async def test_what_a_result_brings_is_known_before_what_comes_after_it():
 async def test_a_client_that_never_reads_is_cut_off():
     service = Echo()
     big = "x" * 10_000
-    async with talking(service, room=1) as channel:
+    async with echo_server(service, room=1) as channel:
         sent = 0
         with anyio.move_on_after(0.5):
             while True:
@@ -219,8 +221,8 @@ async def test_a_client_that_never_reads_is_cut_off():
         assert received == list(range(sent))
 
 
-async def test_what_was_requested_before_the_end_is_still_answered():
-    """Of somebody who writes all requests, closes, and reads."""
+async def test_requests_sent_before_the_end_are_still_answered():
+    """The client sends all requests, closes its side, then reads."""
     service = Echo()
     to_peer, from_us = anyio.create_memory_object_stream[bytes](10)
     to_us, from_peer = anyio.create_memory_object_stream[bytes](10)

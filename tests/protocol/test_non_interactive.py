@@ -1,4 +1,4 @@
-"""What is answered when nobody is there: nobody's silence is a yes to a change."""
+"""Automatic answers of runs without a terminal: silence never approves a change."""
 
 import json
 
@@ -61,20 +61,20 @@ async def test_a_resumed_task_gets_the_new_message_once(kind: AskKind):
     assert await respond(asked(kind)) == Say("yes", by="policy")
 
 
-async def test_a_model_that_is_stuck_may_try_a_few_times_and_no_more():
+async def test_a_stuck_model_gets_a_limited_number_of_retries():
     respond, stuck = Unattended(), asked(AskKind.MISTAKE_LIMIT_REACHED, "Stuck.")
     answers = [await respond(stuck) for _ in range(PATIENCE + 1)]
     assert answers == [Say("yes", by="policy")] * PATIENCE + [Leave("Stuck.", code="stalled")]
 
 
-async def test_a_limit_ends_the_run_with_a_code_of_its_own():
+async def test_a_reached_limit_ends_the_run_with_its_own_code():
     leave = await Unattended()(asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED))
     assert isinstance(leave, Leave)
     assert leave.code == "limit_reached"
 
 
 @pytest.mark.parametrize("kind", [k for k in AskKind if CATEGORY[k] is AskCategory.INTERACTIVE])
-async def test_nothing_that_changes_anything_is_ever_allowed(kind: AskKind):
+async def test_no_interactive_question_is_approved(kind: AskKind):
     assert await Unattended()(asked(kind)) != Say("yes", by="policy")
 
 
@@ -99,14 +99,14 @@ def failed(kind: FailureKind) -> Event:
         (FailureKind.REFUSED, "task_failed"),
     ],
 )
-async def test_what_failed_last_says_why_the_run_ends(kind: FailureKind, code: str):
+async def test_the_last_failure_decides_the_code_of_the_run(kind: FailureKind, code: str):
     respond = Unattended()
     respond.show(failed(FailureKind.BUSY))
     respond.show(failed(kind))
     assert await respond(asked(AskKind.API_REQ_FAILED, "No.")) == Leave("No.", code=code)
 
 
-async def test_repeating_a_refused_call_ends_at_once():
+async def test_repeating_a_refused_call_ends_the_run_at_once():
     respond = Unattended()
     respond.show_of_child("child", refused("Commands must run in a sandbox."))
     leave = await respond(asked(AskKind.MISTAKE_LIMIT_REACHED, "Stuck."))
@@ -114,7 +114,7 @@ async def test_repeating_a_refused_call_ends_at_once():
     assert leave == Leave(sentence, code="policy_denied")
 
 
-async def test_once_something_was_done_earlier_refusals_do_not_count():
+async def test_refusals_before_a_successful_step_do_not_count():
     respond = Unattended()
     respond.show(refused())
     change = ToolStarted(call_id="d", tool="execute_command", title="Run x", command="x")
@@ -123,7 +123,7 @@ async def test_once_something_was_done_earlier_refusals_do_not_count():
     assert await respond(asked(AskKind.MISTAKE_LIMIT_REACHED)) == Say("yes", by="policy")
 
 
-async def test_a_run_that_was_to_ask_ends_where_it_would():
+async def test_a_run_without_auto_approve_ends_at_a_question():
     leave = await Unattended(automatic=False)(asked(AskKind.FOLLOWUP, QUESTION))
     assert isinstance(leave, Leave)
     assert (leave.code, "Which?" in leave.reason) == ("needs_human", True)
@@ -135,27 +135,27 @@ async def test_another_client_has_time_to_answer():
     assert gone.cancelled_caught
 
 
-async def test_a_suggested_mode_is_gone_on_in_where_modes_are_switched_unasked():
+async def test_a_suggested_mode_is_used_if_mode_switches_are_auto_approved():
     text = json.dumps({"question": "?", "suggest": [{"answer": "Do it.", "mode": "code"}]})
     assert await Unattended()(asked(AskKind.FOLLOWUP, text)) == Say(
         "message", "Do it.", by="policy", mode="code"
     )
 
 
-async def test_a_mode_that_the_user_has_chosen_is_not_changed_by_a_suggestion():
+async def test_a_suggestion_does_not_change_a_mode_chosen_by_the_user():
     text = json.dumps({"question": "?", "suggest": [{"answer": "Do it.", "mode": "code"}]})
     answer = await Unattended(keeps_mode=True)(asked(AskKind.FOLLOWUP, text))
     assert answer == Say("message", "Do it.", by="policy")
 
 
 @pytest.mark.parametrize("kind", [k for k in AskKind if CATEGORY[k] is AskCategory.INTERACTIVE])
-async def test_no_kind_of_question_is_waited_for(kind: AskKind):
+async def test_no_question_waits_for_an_answer(kind: AskKind):
     with anyio.fail_after(10):
         assert await Unattended()(asked(kind))
 
 
 @pytest.mark.parametrize("kind", FailureKind)
-def test_with_exit_on_error_the_first_failure_is_the_last(kind: FailureKind):
+def test_with_exit_on_error_the_first_failure_ends_the_run(kind: FailureKind):
     leave = first_failure(failed(kind))
     if kind in (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY):
         assert leave is None

@@ -1,4 +1,4 @@
-"""A far host tells the same story as a near one."""
+"""A remote host reports the same events as a local one."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -28,40 +28,40 @@ async def over_memory(host: Host) -> AsyncIterator[Host]:
 
 
 @asynccontextmanager
-async def over_memory_with_little_room(host: Host) -> AsyncIterator[Host]:
+async def over_unbuffered_memory(host: Host) -> AsyncIterator[Host]:
     async with connected(host, room=0) as remote:
         yield remote
 
 
 @asynccontextmanager
 async def over_a_socket(host: Host) -> AsyncIterator[Host]:
-    async with socket_pair() as (near, far), anyio.create_task_group() as group:
+    async with socket_pair() as (local, far), anyio.create_task_group() as group:
         group.start_soon(partial(serve, host, channel_on(far)))
-        async with remote_host(channel_on(near)) as remote:
+        async with remote_host(channel_on(local)) as remote:
             yield remote
         group.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def over_two_wires(host: Host) -> AsyncIterator[Host]:
+async def over_two_connections(host: Host) -> AsyncIterator[Host]:
     async with connected(host) as remote, connected(remote) as further:
         yield further
 
 
 @pytest.fixture(scope="module")
-def near(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The story as the host itself tells it."""
+def local(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The events as the local host reports them."""
 
-    async def tell() -> Any:
-        async with workplace(tmp_path_factory.mktemp("near"), SCRIPT) as host:
+    async def report() -> Any:
+        async with workplace(tmp_path_factory.mktemp("local"), SCRIPT) as host:
             return await reported(host)
 
-    return anyio.run(tell)
+    return anyio.run(report)
 
 
 @pytest.mark.parametrize(
-    "over", [over_memory, over_memory_with_little_room, over_a_socket, over_two_wires]
+    "over", [over_memory, over_unbuffered_memory, over_a_socket, over_two_connections]
 )
-async def test_the_story_is_the_same(near: Any, tmp_path: Path, over: Over):
+async def test_a_remote_host_reports_the_same_events(local: Any, tmp_path: Path, over: Over):
     async with workplace(tmp_path, SCRIPT) as host, over(host) as remote:
-        assert await reported(remote) == near
+        assert await reported(remote) == local

@@ -1,4 +1,4 @@
-"""What the protocol's schema says is what is spoken."""
+"""The protocol's schema matches real traffic and the documentation."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_the_document_is_up_to_date():
     Draft202012Validator.check_schema(schema())
 
 
-def test_every_kind_is_described():
+def test_every_kind_is_in_the_schema():
     assert {*FACTS, *COMMANDS, *QUERIES} <= set(schema()["$defs"])
 
 
@@ -130,5 +130,5 @@ async def test_events_of_every_shape_are_valid():
         await client.initialize()
         await client.call("follow", task_id="t")
         while len(client.received) < 6:
-            await client.hear()
+            await client.receive()
         valid(client.received)

@@ -1,4 +1,4 @@
-"""What a client may ask of a host, and what it is told."""
+"""Requests of a client to the protocol server, and its answers."""
 
 import gc
 import json
@@ -28,7 +28,7 @@ from support.protocol_hosts import INITIALIZE, Logs, caller, connected, socket_p
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_client_says_first_who_it_is():
+async def test_a_client_must_initialize_first():
     async with caller(Logs("t")) as client:
         refusal = await client.call("follow", task_id="t")
         assert refusal["error"] == {"code": -32002, "message": "Send initialize first."}
@@ -41,7 +41,7 @@ async def test_a_client_says_first_who_it_is():
 
 
 @pytest.mark.parametrize("protocol", [0, 2, "1", None, True, 1.0])
-async def test_another_protocol_is_refused_in_a_sentence(protocol: Any):
+async def test_another_protocol_version_is_refused_with_a_sentence(protocol: Any):
     async with caller(Logs()) as client:
         refusal = await client.call("initialize", protocol=protocol)
         assert "This host speaks protocol 1" in refusal["error"]["message"]
@@ -76,7 +76,7 @@ async def test_another_protocol_is_refused_in_a_sentence(protocol: Any):
     ],
     ids=str,
 )
-async def test_what_cannot_be_done_is_refused(
+async def test_invalid_requests_are_refused(
     method: str, params: dict[str, Any], code: int, words: str
 ):
     async with caller(Logs("t")) as client:
@@ -86,24 +86,24 @@ async def test_what_cannot_be_done_is_refused(
         assert words in refusal["error"]["message"]
 
 
-async def test_parameters_are_given_by_name():
+async def test_positional_parameters_are_refused():
     async with caller(Logs()) as client:
         await client.say(id=1, method="initialize", params=[1])
-        assert (await client.hear())["error"]["code"] == -32602
+        assert (await client.receive())["error"]["code"] == -32602
 
 
-async def test_a_follow_begins_with_its_number_and_ends_with_the_task():
+async def test_a_follow_starts_with_its_id_and_ends_with_the_task():
     host = Logs("t")
     host.append("t", TaskOpened(text="Do it"))
     async with caller(host) as client:
         await client.initialize()
         await client.say(id=9, method="follow", params={"task_id": "t"})
-        assert await client.hear() == {"jsonrpc": "2.0", "id": 9, "result": {"follow_id": 1}}
-        event = (await client.hear())["params"]
+        assert await client.receive() == {"jsonrpc": "2.0", "id": 9, "result": {"follow_id": 1}}
+        event = (await client.receive())["params"]
         assert (event["follow_id"], event["event"]["kind"]) == (1, "task_opened")
         host.logs["t"].close()
         ended = {"jsonrpc": "2.0", "method": "ended", "params": {"follow_id": 1}}
-        assert await client.hear() == ended
+        assert await client.receive() == ended
 
 
 async def test_a_failure_of_a_task_reaches_its_followers():
@@ -114,13 +114,13 @@ async def test_a_failure_of_a_task_reaches_its_followers():
             [event async for event in remote.follow("t")]
 
 
-async def test_after_unfollow_nothing_more_comes():
+async def test_after_unfollow_no_more_events_arrive():
     host = Logs("t")
     async with caller(host) as client:
         await client.initialize()
         await client.call("follow", task_id="t")
         host.append("t", Noted(text="one"))
-        await client.hear()
+        await client.receive()
         await client.say(id=7, method="unfollow", params={"follow_id": 1})
         host.append("t", Noted(text="two"))
         await client.until(lambda message: message.get("id") == 7)
@@ -129,7 +129,7 @@ async def test_after_unfollow_nothing_more_comes():
         assert "three" not in str(client.received)
 
 
-async def test_after_an_unfollow_that_wants_no_answer_nothing_more_comes_either():
+async def test_after_an_unfollow_notification_no_more_events_arrive():
     host = Logs("t")
     async with caller(host) as client:
         await client.initialize()
@@ -141,7 +141,7 @@ async def test_after_an_unfollow_that_wants_no_answer_nothing_more_comes_either(
         assert "moment" not in str(client.received)
 
 
-async def test_there_are_so_many_follows_and_no_more():
+async def test_the_number_of_follows_is_limited():
     async with caller(Logs("t")) as client:
         await client.initialize()
         for _ in range(AT_ONCE):
@@ -152,7 +152,7 @@ async def test_there_are_so_many_follows_and_no_more():
         assert "result" in await client.call("follow", task_id="t")
 
 
-async def test_there_are_fewer_views_than_follows():
+async def test_the_number_of_views_is_limited_further():
     async with caller(Logs("t")) as client:
         await client.initialize()
         for _ in range(VIEWS_AT_ONCE):
@@ -168,8 +168,8 @@ async def test_there_are_fewer_views_than_follows():
 
 
 @pytest.mark.parametrize("manner", ["events", "view"])
-async def test_many_unread_follows_hold_no_more_than_one(manner: str):
-    """Of a task whose rows are long, each would hold what it is about to send."""
+async def test_many_unread_follows_use_no_more_memory_than_one(manner: str):
+    """With long rows, each follow could hold a pending message."""
     host = Logs("t")
     for number in range(10):
         host.append("t", Noted(text=str(number) + "x" * OUTBOX))
@@ -189,15 +189,15 @@ async def test_many_unread_follows_hold_no_more_than_one(manner: str):
         group.cancel_scope.cancel()
 
 
-async def test_nothing_more_is_spelled_for_a_client_that_is_gone(monkeypatch: pytest.MonkeyPatch):
+async def test_nothing_is_encoded_for_a_disconnected_client(monkeypatch: pytest.MonkeyPatch):
     host = Logs("t")
     for number in range(40):
         host.append("t", Noted(text=str(number) + "x" * (OUTBOX // 2)))
-    spelled = 0
+    encoded = 0
 
     def count(event: Event) -> bytes:
-        nonlocal spelled
-        spelled += 1
+        nonlocal encoded
+        encoded += 1
         return event_to_json(event)
 
     monkeypatch.setattr(following, "event_to_json", count)
@@ -207,18 +207,18 @@ async def test_nothing_more_is_spelled_for_a_client_that_is_gone(monkeypatch: py
         await slow.send([_message(1, "initialize", INITIALIZE)])
         await slow.send([_message(2, "follow", {"task_id": "t"})])
         await anyio.wait_all_tasks_blocked()
-        before = spelled
+        before = encoded
         await here.aclose()
         await anyio.wait_all_tasks_blocked()
-        assert (0 < before < 10, spelled) == (True, before)
+        assert (0 < before < 10, encoded) == (True, before)
         group.cancel_scope.cancel()
 
 
-async def test_a_subclass_of_an_error_is_reported_as_what_it_is():
+async def test_a_subclass_of_an_error_has_the_code_of_its_base():
     assert code_of(FolderGone(2, "No such file or directory", "/x")) == NOT_STORED
 
 
-async def test_a_peer_that_does_not_answer_is_no_host(monkeypatch: pytest.MonkeyPatch):
+async def test_a_peer_that_does_not_answer_raises_no_host(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("rookery.protocol.remote.SECONDS_TO_ANSWER", 0.05)
     async with socket_pair() as (here, there):
         with pytest.raises(BaseExceptionGroup) as caught:
@@ -228,7 +228,7 @@ async def test_a_peer_that_does_not_answer_is_no_host(monkeypatch: pytest.Monkey
         await there.aclose()
 
 
-async def test_a_peer_that_hangs_up_when_greeted_is_no_host():
+async def test_a_peer_that_closes_the_connection_raises_no_host():
     async with socket_pair() as (here, there):
         await there.aclose()
         with pytest.raises(BaseExceptionGroup) as caught:
@@ -237,7 +237,7 @@ async def test_a_peer_that_hangs_up_when_greeted_is_no_host():
         assert caught.group_contains(NoHost, match="closed the connection")
 
 
-async def test_a_far_host_refuses_like_a_near_one():
+async def test_a_remote_host_refuses_like_a_local_one():
     async with connected(Logs("t")) as remote:
         with pytest.raises(CommandRejected, match="Nobody knows"):
             await remote.query(AskAbout())
@@ -245,19 +245,19 @@ async def test_a_far_host_refuses_like_a_near_one():
             [event async for event in remote.follow("u")]
 
 
-async def test_a_task_that_is_not_stored_cannot_be_reopened_from_afar(tmp_path: Path):
+async def test_an_unknown_task_cannot_be_reopened_remotely(tmp_path: Path):
     async with workplace(tmp_path, "[]") as host, connected(host) as remote:
         with pytest.raises(StorageError, match="No such session"):
             await remote.send(ReopenTask(task_id="0b7d3c1e-0000-4000-8000-000000000000"))
 
 
-async def test_what_is_too_long_for_a_message_is_refused_before_it_is_sent():
+async def test_an_overlong_message_is_refused_before_it_is_sent():
     async with connected(Logs()) as remote:
         with pytest.raises(CommandRejected, match="larger than 16 MiB"):
             await remote.send(OpenTask(task_id="t", text="x" * LONGEST_MESSAGE))
 
 
-async def test_a_lost_host_is_reported_to_all_who_wait_for_it():
+async def test_a_lost_host_is_reported_to_every_waiting_call():
     host = Logs("t")
     host.append("t", TaskOpened(text="Do it"))
     async with socket_pair() as (one, two), anyio.create_task_group() as group:
@@ -281,8 +281,8 @@ SCRIPT = """\
 """
 
 
-async def test_an_ask_is_shown_to_all_and_answered_once(tmp_path: Path):
-    """The other one is told so in a sentence."""
+async def test_a_question_is_shown_to_all_clients_and_answered_once(tmp_path: Path):
+    """The slower client gets a refusal in a sentence."""
     async with (
         workplace(tmp_path, SCRIPT) as host,
         connected(host) as one,
@@ -298,7 +298,7 @@ async def test_an_ask_is_shown_to_all_and_answered_once(tmp_path: Path):
                     shown.append(event.fact)
                     break
             asked = shown[-1]
-            both_see.set() if len(shown) == 2 else await both_see.wait()
+            both_asked.set() if len(shown) == 2 else await both_asked.wait()
             try:
                 await client.send(
                     Answer(task_id="t", ask_id=asked.ask_id, reply="yes", digest=asked.digest)
@@ -307,7 +307,7 @@ async def test_an_ask_is_shown_to_all_and_answered_once(tmp_path: Path):
             except CommandRejected as refusal:
                 outcomes.append(str(refusal))
 
-        both_see = anyio.Event()
+        both_asked = anyio.Event()
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
                 group.start_soon(answer, one)
@@ -318,12 +318,12 @@ async def test_an_ask_is_shown_to_all_and_answered_once(tmp_path: Path):
                     break
         (refusal,) = [words for words in outcomes if words != "taken"]
         assert refusal.endswith(".")
-        events = [event async for event in _so_far(host)]
+        events = [event async for event in _facts_until_completion(host)]
         answered = [fact for fact in events if type(fact).__name__ == "Answered"]
         assert len(answered) == 1
 
 
-async def _so_far(host: Any) -> Any:
+async def _facts_until_completion(host: Any) -> Any:
     async for event in host.follow("t"):
         yield event.fact
         if isinstance(event.fact, Asked) and event.fact.ask is AskKind.COMPLETION_RESULT:
@@ -333,9 +333,8 @@ async def _so_far(host: Any) -> Any:
 CHUNKS = 20_000
 
 
-async def test_a_slow_reader_lags_alone_and_catches_up_whole():
-    """It stops reading while a model speaks; its memory is bounded and it misses nothing that
-    lasts."""
+async def test_a_slow_reader_lags_alone_and_catches_up_completely():
+    """It stops reading while text streams; memory stays bounded and no durable event is lost."""
     host = Logs("t")
     host.append("t", TaskOpened(text="Do it"))
     async with socket_pair() as (here, there), anyio.create_task_group() as group:
@@ -361,8 +360,8 @@ async def test_a_slow_reader_lags_alone_and_catches_up_whole():
         received = [await _event(slow)]
         while received[-1]["seq"] < CHUNKS // 100 + 1:
             received.append(await _event(slow))
-        lasting = [event["seq"] for event in received if not event["sub"]]
-        assert lasting == list(range(2, CHUNKS // 100 + 2))
+        durable = [event["seq"] for event in received if not event["sub"]]
+        assert durable == list(range(2, CHUNKS // 100 + 2))
         assert _in_order(received)
         assert any(event["sub"] for event in received)
         host.append("t", TextStreamed(request_id="r", text="behind what waited"))
@@ -375,7 +374,7 @@ async def test_a_slow_reader_lags_alone_and_catches_up_whole():
 
 
 def _in_order(events: list[Any]) -> bool:
-    """And news only directly behind what they continue."""
+    """Streamed pieces come only directly after the event they continue."""
     return all(
         (b["seq"], b["sub"]) in ((a["seq"] + 1, 0), (a["seq"], a["sub"] + 1))
         for a, b in pairwise(events)

@@ -1,4 +1,4 @@
-"""Lines for the client itself, and what they lead to."""
+"""Slash lines that the client handles itself, and the commands they send."""
 
 import pytest
 
@@ -49,7 +49,7 @@ from rookery.protocol.client_commands import (
 KNOWN = Vocabulary(commands=[("init", "Look around")], modes=("code", "ask"))
 
 
-def test_a_command_of_the_users_own_is_for_the_model_and_in_the_help():
+def test_a_custom_command_goes_to_the_model_and_is_in_the_help():
     slash = SlashLines("t", (), KNOWN)
     assert slash.handle("/init the tests") is None
     reported = slash.handle("/help")
@@ -58,7 +58,7 @@ def test_a_command_of_the_users_own_is_for_the_model_and_in_the_help():
     assert slash.handle("/unit")
 
 
-def test_another_mode_is_named_or_the_modes_are_reported():
+def test_a_mode_is_switched_by_name_or_the_modes_are_listed():
     slash = SlashLines("t", (), KNOWN)
     assert slash.handle("/mode ask") == LineOutcome((SwitchMode(task_id="t", mode="ask"),))
     for line in ("/mode", "/mode poet"):
@@ -86,7 +86,7 @@ def test_condensing_is_about_the_working_task():
         assert after.handle("/condense") == LineOutcome((Condense(task_id="t"),))
 
 
-def test_a_command_of_a_child_is_what_bg_and_stop_are_about():
+def test_bg_and_stop_apply_to_a_childs_command():
     slash = SlashLines("t")
     for event in numbered([opened(), *began("c"), offered("o")]):
         slash.show_of_child("child", event)
@@ -101,7 +101,7 @@ def opened(text: str = "go") -> Fact:
 
 
 def step(call_id: str, title: str, *, changed: bool = True, at: int = 0) -> list[Fact]:
-    """A call whose files were saved, by event `at` if that matters, with what it did."""
+    """A call with its checkpoint and its file changes (since event `at`)."""
     after = f"after {call_id}" if changed else f"before {call_id}"
     return [
         CheckpointSaved(id=f"before {call_id}", call_id=call_id),
@@ -150,41 +150,41 @@ def answer(ask_id: str, reply: str) -> LineOutcome:
 @pytest.mark.parametrize(
     "line", ["", "yes", "undo", "/", "/usr/bin is full", "/ undo", "see /undo", "/UNDO", "/a.b"]
 )
-def test_any_other_line_is_for_the_model(line: str):
+def test_any_other_line_goes_to_the_model(line: str):
     assert watching(opened(), *step("c1", "Edit a")).handle(line) is None
 
 
 @pytest.mark.parametrize("line", ["/undoit", "/undp now"])
-def test_a_mistyped_one_is_not_and_what_is_near_is_named(line: str):
+def test_a_mistyped_command_is_not_sent_and_similar_ones_are_named(line: str):
     name = line.split()[0]
     words = f"No such command: {name}. Known: /undo. /help lists all."
     assert watching(opened()).handle(line) == LineOutcome(words=words)
 
 
-def test_a_place_on_this_machine_is_no_command():
+def test_a_file_path_is_not_a_command():
     assert watching(opened()).handle("/tmp is full") is None
 
 
 @pytest.mark.parametrize("line", ["/help", "  /help  ", "/help me"])
-def test_help_names_every_line(line: str):
+def test_help_lists_every_command(line: str):
     assert watching().handle(line) == LineOutcome(words=HELP)
     for name in ("/undo", "/rewind", "/files", "/bg", "/stop", "/model", "/approve", "/queue"):
         assert name in HELP
 
 
-class TestGoingBack:
-    def test_undo_goes_back_to_before_the_last_change_of_files(self):
+class TestUndoAndRewind:
+    def test_undo_rewinds_to_before_the_last_file_change(self):
         slash = watching(
             opened(), *step("c1", "Edit a"), *step("c2", "Edit b"), *step("c3", "x", changed=False)
         )
         assert slash.handle("/undo") == back(5)
 
-    def test_undo_takes_back_a_command_whose_changes_are_not_on_record_yet(self):
+    def test_undo_includes_a_command_whose_changes_are_not_recorded_yet(self):
         unrecorded = step("c2", "Run x")[:-1]
         slash = watching(opened(), *step("c1", "Edit a"), *unrecorded)
         assert slash.handle("/undo") == back(5)
 
-    def test_undo_after_an_undo_does_not_bring_the_change_back(self):
+    def test_a_second_undo_does_not_redo_the_change(self):
         restored = FilesRestored(to=1, before="b", after="a", paths=("a",), count=1)
         slash = watching(opened(), *step("c1", "Edit a", at=2), restored)
         assert slash.handle("/undo").words.startswith("Nothing to undo")
@@ -195,14 +195,14 @@ class TestGoingBack:
             words="Nothing to undo: no step is left that changed files."
         )
 
-    def test_a_number_says_where_to(self):
+    def test_rewind_and_files_take_a_number(self):
         slash = watching(opened(), *step("c1", "Edit a"))
         assert slash.handle("/rewind 1") == back(1)
         assert slash.handle("/rewind   5 ") == back(5)
         assert slash.handle("/files 2") == back(2, words=False)
 
     @pytest.mark.parametrize("line", ["/rewind", "/rewind 0", "/rewind 6", "/rewind -1"])
-    def test_without_a_number_that_exists_the_points_are_listed(self, line: str):
+    def test_without_a_valid_number_the_points_are_listed(self, line: str):
         long = "Edit " + "x" * 100 + "\nand more"
         slash = watching(opened("first\nsecond"), *step("c1", long))
         received = slash.handle(line)
@@ -216,7 +216,7 @@ class TestGoingBack:
             "To rewind to before a step: /rewind NUMBER",
         ]
 
-    def test_of_many_points_the_last_ones_are_listed(self):
+    def test_only_the_last_points_are_listed(self):
         said = [UserSpoke(message_id=str(n), text=f"word {n}") for n in range(50)]
         received = watching(opened(), *said).handle("/rewind")
         assert received is not None
@@ -224,7 +224,7 @@ class TestGoingBack:
         assert "word 49" in received.words
         assert "word 29" not in received.words
 
-    def test_what_was_stored_counts_and_what_streams_by_does_not(self):
+    def test_stored_events_count_as_points_and_streamed_ones_do_not(self):
         slash = SlashLines("t", numbered([opened(), *step("c1", "Edit a")]))
         slash.show(Event(6, 0, 6, OutputStreamed(call_id="c1", text="words")))
         assert slash.handle("/undo") == back(1)
@@ -232,11 +232,11 @@ class TestGoingBack:
 
 
 class TestCommands:
-    def test_nothing_runs(self):
+    def test_bg_and_stop_without_a_running_command_say_so(self):
         assert watching(opened()).handle("/bg") == NOTHING_RUNS
         assert watching(opened()).handle("/stop") == NOTHING_RUNS
 
-    def test_the_running_command_is_left_alone_or_ended(self):
+    def test_the_running_command_is_sent_to_the_background_or_ended(self):
         slash = watching(opened(), offered("q1"))
         assert slash.handle("/bg") == answer("q1", "yes")
         assert slash.handle("/stop") == answer("q1", "no")
@@ -249,14 +249,14 @@ class TestCommands:
         ],
         ids=["withdrawn", "answered"],
     )
-    def test_an_offer_that_is_over_is_not_answered(self, over: Fact):
+    def test_a_closed_offer_is_not_answered(self, over: Fact):
         assert watching(opened(), offered("q1"), over).handle("/stop") == NOTHING_RUNS
 
     def test_the_end_of_another_offer_changes_nothing(self):
         slash = watching(opened(), offered("q1"), OfferWithdrawn(ask_id="q0"))
         assert slash.handle("/bg") == answer("q1", "yes")
 
-    def test_the_newest_command_in_the_background_is_ended(self):
+    def test_stop_ends_the_newest_background_command(self):
         slash = watching(opened(), detached("c1"), detached("c2"))
         assert slash.handle("/stop") == LineOutcome((StopCommand(task_id="t", call_id="c2"),))
         slash.show(Event(4, 0, 4, ended("c2")))
@@ -264,18 +264,18 @@ class TestCommands:
         slash.show(Event(5, 0, 5, ended("c1")))
         assert slash.handle("/stop") == NOTHING_RUNS
 
-    def test_what_is_in_the_background_already_cannot_be_sent_there(self):
+    def test_a_background_command_cannot_be_sent_to_the_background_again(self):
         assert watching(opened(), detached("c1")).handle("/bg") == NOTHING_RUNS
 
     @pytest.mark.parametrize("line", ["/bg", "/stop"])
-    def test_a_command_that_has_just_begun_counts_as_running(self, line: str):
+    def test_a_command_that_has_just_started_counts_as_running(self, line: str):
         slash = watching(opened(), detached("c1"), *began("c2"))
         received = slash.handle(line)
         assert received is not None
         assert received.commands == ()
         assert received.words.startswith("The command has only just started.")
 
-    def test_once_it_has_ended_or_runs_on_it_is_no_longer_waited_for(self):
+    def test_a_finished_or_detached_call_no_longer_counts_as_just_started(self):
         slash = watching(opened(), *began("c1"), ToolFinished(call_id="c1", text=""))
         assert slash.handle("/stop") == NOTHING_RUNS
         slash = watching(
@@ -283,13 +283,13 @@ class TestCommands:
         )
         assert slash.handle("/stop") == LineOutcome((StopCommand(task_id="t", call_id="c1"),))
 
-    def test_the_command_that_is_waited_for_comes_first(self):
+    def test_the_foreground_command_comes_first(self):
         slash = watching(opened(), detached("c1"), offered("q1"))
         assert slash.handle("/stop") == answer("q1", "no")
 
 
 class TestChoices:
-    def test_the_mode_that_is_on_is_marked(self):
+    def test_the_current_mode_is_marked(self):
         slash = SlashLines("t", numbered([opened()]), KNOWN)
         reported = slash.handle("/mode")
         assert reported
@@ -309,13 +309,13 @@ class TestChoices:
             ("/model unheard-of", "", "unheard-of"),
         ],
     )
-    def test_another_model_is_named_alone_or_behind_its_provider(
+    def test_a_model_is_named_with_or_without_its_provider(
         self, line: str, provider: str, model: str
     ):
         wanted = SwitchModel(task_id="t", provider=provider, model=model)
         assert SlashLines("t", (), self.MODELS).handle(line) == LineOutcome((wanted,))
 
-    def test_without_a_name_the_models_are_reported_and_the_present_one_marked(self):
+    def test_without_a_name_the_models_are_listed_and_the_current_one_marked(self):
         slash = SlashLines("t", (), self.MODELS)
         slash.show(Event(1, 0, 1, RequestStarted(request_id="r", model="gpt-x")))
         reported = slash.handle("/model")
@@ -326,7 +326,7 @@ class TestChoices:
         assert reported
         assert reported.words.splitlines()[0] == "  anthropic claude-x  (now)"
 
-    def test_asking_is_switched_off_and_on(self):
+    def test_approve_switches_auto_approve_on_and_off(self):
         slash = SlashLines("t", automatic=False)
         assert slash.handle("/approve on") == LineOutcome(
             (SwitchApproval(task_id="t", automatic=True),)
@@ -343,7 +343,7 @@ class TestChoices:
         assert reported
         assert (reported.commands, reported.words[:19]) == ((), "Auto-approve is on.")
 
-    def test_what_an_earlier_run_was_allowed_says_nothing_about_this_one(self):
+    def test_auto_approve_of_an_earlier_run_does_not_carry_over(self):
         stored = numbered([opened(), ApprovalSwitched(automatic=True)])
         assert not SlashLines("t", stored, automatic=False).automatic
 
@@ -352,7 +352,7 @@ class TestQueue:
     def said(self, *texts: str) -> list[Fact]:
         return [UserSpoke(message_id=text, text=text) for text in texts]
 
-    def test_what_waits_is_listed_and_can_be_taken_back(self):
+    def test_queued_messages_are_listed_and_can_be_dropped(self):
         slash = watching(opened(), *self.said("one\nmore", "two"))
         reported = slash.handle("/queue")
         assert reported
@@ -377,13 +377,13 @@ class TestQueue:
         slash = watching(opened(), *self.said("one"), over)
         assert slash.handle("/queue") == LineOutcome(words="No queued messages.")
 
-    def test_what_was_edited_is_shown_as_it_is_now(self):
+    def test_an_edited_message_is_listed_with_its_new_text(self):
         edited = QueueEdited(message_id="one", text="three")
         reported = watching(opened(), *self.said("one"), edited).handle("/queue")
         assert reported
         assert reported.words.splitlines()[0] == "  1. three"
 
-    def test_what_was_said_to_a_child_is_the_childs(self):
+    def test_dropping_a_childs_message_goes_to_the_child(self):
         slash = watching(opened())
         for event in numbered(self.said("one")):
             slash.show_of_child("child", event)
@@ -403,5 +403,5 @@ class TestQueue:
         ("see /xyz", ""),
     ],
 )
-def test_a_command_that_there_is_not_is_answered_with_those_that_there_are(line: str, wrong: str):
+def test_an_unknown_command_is_answered_with_the_known_ones(line: str, wrong: str):
     assert no_such_command(line, ["init", "review"]) == wrong

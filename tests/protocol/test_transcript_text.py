@@ -71,7 +71,7 @@ def ask(ts: int, kind: str, text: str, *, answered: bool = True, **fields: str) 
     ],
     ids=lambda each: each.say or each.ask if isinstance(each, Message) else "",
 )
-def test_a_row_is_reported_as_what_it_is(row: Message, reported: TranscriptPassage):
+def test_each_row_is_written_according_to_its_kind(row: Message, reported: TranscriptPassage):
     first, passage = passages([say(1, "text", "the task"), row])
     assert first == TranscriptPassage(kind=PassageKind.PROMPT, text="the task")
     assert passage == reported
@@ -87,11 +87,11 @@ def test_a_row_is_reported_as_what_it_is(row: Message, reported: TranscriptPassa
         say(2, "text", "\n"),
     ],
 )
-def test_rows_without_content_are_left_out(row: Message):
+def test_empty_rows_are_omitted(row: Message):
     assert len(list(passages([say(1, "text", "the task"), row]))) == 1
 
 
-def test_text_marks_who_speaks_and_indents_what_belongs_to_a_call():
+def test_text_marks_the_speaker_and_indents_call_output():
     reported = [
         TranscriptPassage(kind=PassageKind.PROMPT, text="two\nlines"),
         TranscriptPassage(kind=PassageKind.CALL, text="Edit a", diff="-a\n+b"),
@@ -117,7 +117,7 @@ def test_markdown_has_diffs_and_output_in_fences():
 
 
 @given(st.text(alphabet="`a\n", max_size=30))
-def test_nothing_in_a_text_ends_its_fence(text: str):
+def test_no_text_can_end_its_fence(text: str):
     fence, *inside, end = fenced(text).split("\n")
     assert fence == end
     assert set(fence) == {"`"}
@@ -127,7 +127,7 @@ def test_nothing_in_a_text_ends_its_fence(text: str):
 
 @example("\x1b[2J\r\x07\x9b\u202e", "text")
 @given(st.text(max_size=40), st.sampled_from(["text", "error", "note", "command_output"]))
-def test_nothing_in_a_session_moves_the_cursor(text: str, kind: str):
+def test_no_text_can_move_the_cursor(text: str, kind: str):
     fields = {
         "tool": "appliedDiff",
         "content": f"@@ {text}",

@@ -1,4 +1,4 @@
-"""A socket that only its owner can use, and at most one process listens at."""
+"""Unix sockets: only the owner can connect, and only one process listens."""
 
 import os
 import socket
@@ -26,7 +26,7 @@ from support.protocol_hosts import Caller, Logs
 pytestmark = pytest.mark.anyio
 
 
-async def test_only_the_owner_may_use_it(tmp_path: Path):
+async def test_only_the_owner_has_access(tmp_path: Path):
     path = tmp_path / "s"
     async with unix_listener(path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -39,7 +39,7 @@ async def welcome(stream: SocketStream) -> None:
             await serve(Logs(), channel_on(stream))
 
 
-@pytest.mark.parametrize("folder", ["short", "long" * 30], ids=["near", "in a folder far away"])
+@pytest.mark.parametrize("folder", ["short", "long" * 30], ids=["short path", "long path"])
 async def test_an_admitted_client_is_served(tmp_path: Path, folder: str):
     path = tmp_path / folder / "s"
     path.parent.mkdir()
@@ -55,7 +55,7 @@ async def test_an_admitted_client_is_served(tmp_path: Path, folder: str):
     assert os.listdir(path.parent) == []
 
 
-async def test_a_line_that_is_cut_or_too_long_ends_nothing_else(tmp_path: Path):
+async def test_a_truncated_or_overlong_line_affects_no_other_connection(tmp_path: Path):
     path = tmp_path / "s"
     async with unix_listener(path) as listener, anyio.create_task_group() as group:
         group.start_soon(partial(listener.serve, welcome))
@@ -63,13 +63,13 @@ async def test_a_line_that_is_cut_or_too_long_ends_nothing_else(tmp_path: Path):
             await cut.send(b'{"jsonrpc":"2.0","id":1,"met')
         client = Caller(await unix_channel(path))
         await client.raw(b"x" * (LONGEST_MESSAGE + 1))
-        assert (await client.hear())["error"]["message"] == "That message is too long."
+        assert (await client.receive())["error"]["message"] == "That message is too long."
         await client.initialize()
         await client.channel.aclose()
         group.cancel_scope.cancel()
 
 
-async def test_a_socket_whose_server_died_is_replaced(tmp_path: Path):
+async def test_a_socket_of_a_dead_server_is_replaced(tmp_path: Path):
     path = tmp_path / "s"
     dead = socket.socket(socket.AF_UNIX)
     dead.bind(str(path))
@@ -80,7 +80,7 @@ async def test_a_socket_whose_server_died_is_replaced(tmp_path: Path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-async def test_a_socket_whose_server_lives_is_refused_in_one_sentence(tmp_path: Path):
+async def test_a_socket_of_a_running_server_is_refused_with_one_sentence(tmp_path: Path):
     path = tmp_path / "s"
     async with unix_listener(path):
         before = path.stat().st_ino
@@ -109,7 +109,7 @@ async def test_a_socket_whose_server_lives_is_refused_in_one_sentence(tmp_path: 
         ("x" * 120, "path too long"),
     ],
 )
-async def test_where_no_socket_can_be_one_sentence_says_so(tmp_path: Path, name: str, words: str):
+async def test_an_unusable_socket_path_gives_one_sentence(tmp_path: Path, name: str, words: str):
     work = tmp_path / "work"
     work.mkdir()
     (work / "file").write_text("mine")
@@ -139,7 +139,7 @@ except OSError as error:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize("mode", [0o600, 0o666], ids=["as it is", "if its rights were changed"])
+@pytest.mark.parametrize("mode", [0o600, 0o666], ids=["default permissions", "changed permissions"])
 async def test_another_user_cannot_connect(mode: int):
     with TemporaryDirectory() as folder:
         path = Path(folder) / "s"

@@ -1,4 +1,4 @@
-"""A client that only draws ends up with the rows that the view has."""
+"""A client that only applies view updates ends up with the rows of the view."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ from support.protocol_hosts import Logs, caller
 
 
 class Drawn:
-    """The whole logic of a client that only draws."""
+    """A client that only applies view updates."""
 
     def __init__(self) -> None:
         self.rows: dict[int, dict[str, Any]] = {}
@@ -47,7 +47,7 @@ class Drawn:
 
 
 def _spliced(text: str, patch: dict[str, Any]) -> str:
-    """As a page does it, to which a text is a row of 16-bit numbers."""
+    """Apply an edit like a web page, which counts UTF-16 units."""
     units = text.encode("utf-16-le")
     kept = units[: len(units) - 2 * patch.pop("drop", 0)]
     return kept.decode("utf-16-le") + str(patch.pop("append"))
@@ -89,8 +89,8 @@ STREAM = st.lists(
 
 
 @given(STREAM, st.lists(st.booleans(), min_size=40, max_size=40))
-def test_what_is_drawn_is_what_is(stream: Sequence[Fact], sent: list[bool]):
-    """Whichever changes are told in one."""
+def test_applied_updates_equal_the_view(stream: Sequence[Fact], sent: list[bool]):
+    """However the changes are batched."""
     facts = [TaskOpened(text="Do it"), RequestStarted(request_id="r", model="m"), *stream]
     drawn, view, last = Drawn(), View(), View()
     for event, now in zip(reported(facts), sent, strict=False):
@@ -106,7 +106,7 @@ def test_what_is_drawn_is_what_is(stream: Sequence[Fact], sent: list[bool]):
     ("name", "begin"),
     [("write_to_file", '{"path":"a.txt","content":"'), ("execute_command", '{"command":"')],
 )
-def test_a_row_that_grows_costs_what_is_appended(name: str, begin: str):
+def test_a_growing_row_costs_only_what_is_appended(name: str, begin: str):
     facts: list[Fact] = [TaskOpened(text="Do it"), RequestStarted(request_id="r", model="m")]
     facts += [TextStreamed(request_id="r", text="some words ") for _ in range(500)]
     facts += [piece(name, begin), *[piece(name, "some words ")] * 500]
@@ -131,9 +131,7 @@ def test_a_row_that_grows_costs_what_is_appended(name: str, begin: str):
     ],
     ids=["grows", "grows before its end", "beyond the basic plane", "short"],
 )
-def test_a_text_that_changed_is_reported_by_what_is_new(
-    old: str, new: str, told_as: dict[str, object]
-):
+def test_a_changed_text_is_reported_by_its_new_part(old: str, new: str, told_as: dict[str, object]):
     views = []
     for text in (old, new):
         view = View()
@@ -160,7 +158,7 @@ def test_many_rows_come_in_several_pieces():
 
 
 @pytest.mark.anyio
-async def test_a_view_is_followed_over_a_wire():
+async def test_a_view_can_be_followed_remotely():
     host = Logs("t")
     host.append("t", TaskOpened(text="Do it"))
     async with caller(host) as client:
@@ -172,7 +170,7 @@ async def test_a_view_is_followed_over_a_wire():
         host.append("t", Noted(text="The end."))
         host.logs["t"].close()
         drawn, view = Drawn(), View()
-        while (message := await client.hear())["method"] == "view":
+        while (message := await client.receive())["method"] == "view":
             drawn.draw(message["params"]["change"])
         assert message["method"] == "ended"
         for event in host.logs["t"].events:

@@ -1,4 +1,4 @@
-"""Who may talk to a WebSocket on this machine, and what becomes of those who misbehave."""
+"""Access to the local WebSocket, and handling of misbehaving clients."""
 
 import json
 import struct
@@ -65,7 +65,7 @@ async def test_the_token_may_come_in_a_header():
         await Caller(WebChannel(socket)).initialize()
 
 
-async def test_the_token_may_come_as_a_page_gives_it():
+async def test_the_token_may_come_as_a_subprotocol():
     offered = [Subprotocol("rookery"), Subprotocol(f"rookery.token.{TOKEN}")]
     async with (
         served(Logs()) as server,
@@ -84,12 +84,12 @@ async def test_the_token_may_come_in_the_first_message():
 
 @pytest.mark.parametrize("token", [None, "", "4" * 64, TOKEN[:-1], TOKEN + "5", 5, "é" * 64])
 async def test_without_the_token_nothing_is_sent_and_the_connection_ends(token: Any):
-    said = {} if token is None else {"token": token}
+    given = {} if token is None else {"token": token}
     async with served(Logs("t")) as server, connect(server.url) as socket:
         client = Caller(WebChannel(socket))
-        answer = await client.call("initialize", **INITIALIZE, **said)
+        answer = await client.call("initialize", **INITIALIZE, **given)
         assert answer["error"]["code"] == -32003
-        await client.is_let_go()
+        await client.is_disconnected()
 
 
 async def test_requests_before_the_token_get_no_answer():
@@ -116,7 +116,7 @@ async def test_requests_before_the_token_get_no_answer():
     ],
     ids=str,
 )
-async def test_strangers_are_turned_away_at_the_door(
+async def test_bad_tokens_origins_and_hosts_are_refused_at_the_handshake(
     headers: dict[str, str], origin: str | None, status: int
 ):
     async with served(Logs()) as server:
@@ -141,7 +141,7 @@ async def test_strangers_are_turned_away_at_the_door(
     ],
     ids=["no-upgrade", "post", "nonsense", "long", "nothing"],
 )
-async def test_what_is_no_handshake_ends_only_itself(request_text: str):
+async def test_an_invalid_handshake_affects_no_other_connection(request_text: str):
     async with served(Logs()) as server:
         async with await anyio.connect_tcp(LOOPBACK, server.port) as stream:
             await stream.send(request_text.replace("{port}", str(server.port)).encode() or b"\r\n")
@@ -153,7 +153,7 @@ async def test_what_is_no_handshake_ends_only_itself(request_text: str):
             await Caller(WebChannel(socket)).initialize()
 
 
-async def test_a_message_that_is_too_long_ends_its_connection_and_no_other():
+async def test_an_overlong_message_ends_only_its_own_connection():
     async with (
         served(Logs()) as server,
         connect(server.url, additional_headers=bearer()) as good,
@@ -186,7 +186,7 @@ async def test_frames_after_the_token_may_be_large():
         assert "Unknown query" in answer["error"]["message"]
 
 
-async def test_a_connection_that_is_cut_within_a_frame_ends_alone():
+async def test_a_connection_cut_within_a_frame_affects_no_other():
     async with served(Logs()) as server:
         async with connect(server.url, additional_headers=bearer()) as socket:
             await Caller(WebChannel(socket)).initialize()
@@ -200,7 +200,7 @@ async def test_a_connection_that_is_cut_within_a_frame_ends_alone():
             await Caller(WebChannel(socket)).initialize()
 
 
-async def test_pieces_of_a_message_are_put_together_and_pings_are_answered():
+async def test_fragments_are_joined_and_pings_answered():
     async with served(Logs()) as server, connect(server.url, additional_headers=bearer()) as socket:
         message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
         text = json.dumps(message)
@@ -209,9 +209,9 @@ async def test_pieces_of_a_message_are_put_together_and_pings_are_answered():
         await (await socket.ping())
 
 
-async def test_malformed_messages_are_answered_here_too():
+async def test_malformed_messages_get_an_error():
     async with served(Logs()) as server, connect(server.url, additional_headers=bearer()) as socket:
         client = Caller(WebChannel(socket))
         await client.raw(b"[" * 50_000)
-        assert (await client.hear())["error"]["code"] == -32700
+        assert (await client.receive())["error"]["code"] == -32700
         await client.initialize()

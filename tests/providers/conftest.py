@@ -1,4 +1,4 @@
-"""Asking a provider over a real socket, and all that was heard."""
+"""Requests to a provider over a real socket, and everything received."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
@@ -26,7 +26,7 @@ from rookery.providers.registry import open_provider
 HELLO = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Hello"),))])
 
 
-class Heard(Struct):
+class Received(Struct):
     """What came of one request."""
 
     chunks: list[Chunk] = field(default_factory=list)
@@ -65,8 +65,8 @@ class Heard(Struct):
         return self.requests[-1].body
 
 
-Ask: TypeAlias = Callable[..., Awaitable[Heard]]
-AskEach: TypeAlias = Callable[..., Awaitable[dict[str, Heard]]]
+Ask: TypeAlias = Callable[..., Awaitable[Received]]
+AskEach: TypeAlias = Callable[..., Awaitable[dict[str, Received]]]
 
 
 def at(server_url: str, wire: str) -> str:
@@ -75,7 +75,7 @@ def at(server_url: str, wire: str) -> str:
 
 @pytest.fixture
 def ask_each() -> AskEach:
-    """What came of each answer, asked for one after the other on the same server."""
+    """The outcomes of requests sent one after the other to the same server."""
 
     async def ask_in_turn(
         wire: str,
@@ -86,8 +86,8 @@ def ask_each() -> AskEach:
         suffix: str = "",
         api_key: str = "sk-secret-0123456789",
         **options: Any,
-    ) -> dict[str, Heard]:
-        found = {row: Heard() for row in answers}
+    ) -> dict[str, Received]:
+        found = {row: Received() for row in answers}
         with LlmServer(*answers.values()) as server:
             base_url = at(server.url, wire) + suffix
             provider = open_provider(
@@ -111,7 +111,7 @@ def ask_each() -> AskEach:
 
 @pytest.fixture
 def ask(ask_each: AskEach) -> Ask:
-    async def ask_once(wire: str, answer: Any, *request: ModelRequest, **options: Any) -> Heard:
+    async def ask_once(wire: str, answer: Any, *request: ModelRequest, **options: Any) -> Received:
         return (await ask_each(wire, {"": answer}, *request, **options))[""]
 
     return ask_once

@@ -61,7 +61,7 @@ source_profile = default
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
-    """The environment of someone who has Amazon's files."""
+    """An environment with AWS configuration files."""
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "credentials").write_text(CREDENTIALS, encoding="utf-8")
     (tmp_path / ".aws" / "config").write_text(CONFIG, encoding="utf-8")

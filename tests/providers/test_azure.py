@@ -75,7 +75,7 @@ def test_a_deployment_named_like_its_model_has_its_facts():
     assert find_model("azure", "gpt-5-mini", {}).window == 400_000
 
 
-async def test_an_unknown_deployment_is_no_model(hello: ModelRequest):
+async def test_an_unknown_deployment_is_not_a_model(hello: ModelRequest):
     error = {"code": "DeploymentNotFound", "message": "The deployment does not exist."}
     with LlmServer(status(404, {"error": error})) as server, pytest.raises(ProviderError) as caught:
         await answer(open_provider("azure", model="m", base_url=server.url), hello)

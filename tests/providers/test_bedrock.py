@@ -1,4 +1,4 @@
-"""Requests to Bedrock by the model of Amazon's kit, and what is known of its models."""
+"""Requests to Bedrock, validated by Amazon's SDK model, and its known models."""
 
 from base64 import b64decode
 from typing import Any
@@ -159,7 +159,7 @@ def test_a_model_that_does_not_cache_or_see_gets_neither_marks_nor_images():
     assert str(body).count(IMAGE_LEFT_OUT) == 2
 
 
-def test_words_after_results_go_into_the_last_result_where_they_must():
+def test_text_after_results_goes_into_the_last_result_if_required():
     body = bedrock.body(asked(*TALK), LLAMA)
     assert [list(block) for block in body["messages"][2]["content"]] == [["toolResult"]] * 3
     assert body["messages"][2]["content"][2]["toolResult"]["content"] == [

@@ -1,4 +1,4 @@
-"""How hard a model should think, in the words of each wire; other models are not sent it."""
+"""The reasoning effort in each wire format; models without reasoning do not get it."""
 
 from typing import Any
 

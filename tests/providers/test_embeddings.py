@@ -53,7 +53,7 @@ class Server:
 
 
 def vectors(body: Any) -> Reply:
-    """In another order than they were asked for."""
+    """In another order than requested."""
     data = [
         {"index": n, "embedding": [float(len(text)), 1]} for n, text in enumerate(body["input"])
     ]

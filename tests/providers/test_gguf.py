@@ -29,7 +29,7 @@ SMALL = header(facts(), [("token_embd.weight", (32, 1000), 0), ("output_norm.wei
 HUGE = 2**64 - 1
 
 
-def test_a_header_says_what_a_model_is(tmp_path: Path):
+def test_a_header_describes_the_model(tmp_path: Path):
     assert read_header(tiny_model(tmp_path / "m.gguf")) == GgufHeader(
         architecture="llama",
         parameters=pytest.approx(0.000027, abs=1e-6),
@@ -48,7 +48,7 @@ def test_a_header_says_what_a_model_is(tmp_path: Path):
         ({"general.size_label": whole(7)}, 0.000032032),
     ],
 )
-def test_the_size_is_what_the_label_says_or_else_counted(more: Mapping[str, Pair], billions: float):
+def test_the_size_is_the_labels_or_counted(more: Mapping[str, Pair], billions: float):
     tensors = [("token_embd.weight", (32, 1000), 0), ("output_norm.weight", (32,), 0)]
     assert parse_header(header(facts(more), tensors)).parameters == pytest.approx(billions)
 
@@ -118,7 +118,7 @@ def test_text_that_is_not_utf8_is_shown_with_marks():
 
 
 @given(st.integers(0, len(SMALL)))
-def test_a_cut_header_says_less_and_nothing_else(size: int):
+def test_a_truncated_header_gives_less_and_nothing_wrong(size: int):
     whole_one = parse_header(SMALL)
     if size < 4:
         with pytest.raises(NotGguf):

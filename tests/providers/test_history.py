@@ -1,4 +1,4 @@
-"""Whatever a log looks like, every provider accepts the history that is folded from it."""
+"""Every provider accepts the history folded from any log."""
 
 import os
 
@@ -40,7 +40,7 @@ def test_any_prefix_of_any_log_gives_a_history_all_wire_families_accept(events: 
 
 
 def _after(first: list[Event], events: list[Event]) -> list[Event]:
-    """The events renumbered to stand behind the first ones."""
+    """The events renumbered to follow the first ones."""
     return [
         Event(first[-1].seq + event.seq, event.sub, first[-1].ts + event.ts, event.fact)
         for event in events

@@ -36,7 +36,7 @@ STOP = StopChunk(StopReason.END)
         pytest.param(
             [TextChunk("a"), UsageChunk(Usage()), TextChunk("b"), STOP],
             [TextChunk("a"), UsageChunk(Usage()), TextChunk("b"), STOP],
-            id="what stands between keeps its place",
+            id="text between keeps its place",
         ),
     ],
 )
@@ -74,6 +74,6 @@ def test_a_failure_comes_after_the_text_before_it():
 def test_the_end_is_delivered_without_waiting_for_more():
     def endless() -> Iterator[Chunk]:
         yield STOP
-        raise AssertionError("nobody asked for more")
+        raise AssertionError("no more was requested")
 
     assert next(joined(endless())) == STOP

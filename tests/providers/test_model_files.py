@@ -163,7 +163,7 @@ def test_an_impossible_file_name_is_not_found(environ: dict[str, str], given: st
         (header(facts({"general.architecture": a_text("clip")}), []), r"chat model \(clip\)"),
     ],
 )
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes, problem: str):
+def test_a_file_that_is_not_a_model_is_refused(tmp_path: Path, content: bytes, problem: str):
     file = tmp_path / "m.gguf"
     file.write_bytes(content)
     with pytest.raises(SettingsError, match=problem):

@@ -1,4 +1,4 @@
-"""Providers by name, keys, addresses, and what is known of models."""
+"""Providers by name: keys, addresses and known models."""
 
 import subprocess
 import sys

@@ -246,7 +246,7 @@ async def test_an_unreachable_local_server_asks_whether_it_is_running(provider: 
 
 @contextmanager
 def _a_server_that_says(data: bytes) -> Iterator[str]:
-    """A socket that answers whoever comes with these bytes and hangs up."""
+    """A socket that answers every client with these bytes and closes."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -275,7 +275,7 @@ async def test_a_server_without_tls_is_not_retried():
 
 @pytest.fixture
 def unvouched(tmp_path: Path) -> ssl.SSLContext:
-    """The server's side of TLS, with a certificate that nobody signed but itself."""
+    """The server side of TLS, with a self-signed certificate."""
     if not shutil.which("openssl"):
         pytest.skip("the certificate is made with openssl")
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")

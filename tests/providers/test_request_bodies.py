@@ -1,4 +1,4 @@
-"""Our turns in the words of each wire: what is sent, and that no provider would refuse it."""
+"""Our turns in each wire format: the request bodies, validated like the providers do."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The scripted provider: what a script says, as a real provider would bring it."""
+"""The scripted provider streams a script like a real provider."""
 
 from pathlib import Path
 from typing import Any

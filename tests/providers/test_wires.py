@@ -1,4 +1,4 @@
-"""What each wire format says, in our chunks: the same answer, whoever gave it."""
+"""Each wire format becomes the same chunks for the same answer."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which hosts are known on a machine, and who has a say in that."""
+"""The known hosts of a machine, and the settings that decide them."""
 
 from pathlib import Path
 

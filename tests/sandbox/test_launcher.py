@@ -42,7 +42,7 @@ class Project:
     def run(
         self, command: str, git: GitUse = GitUse.NONE, approved: tuple[str, ...] = ()
     ) -> tuple[int, str]:
-        """A person said yes to what is `approved`."""
+        """The user approved what is `approved`."""
         permit = Permit(
             "",
             command=command,
@@ -74,9 +74,9 @@ def project(tmp_path: Path) -> Iterator[Project]:
 @pytest.mark.parametrize("network", ["known", "on"])
 async def test_an_unexpectedly_open_network_is_reported_once(network: Network, tmp_path: Path):
     (tmp_path / "home").mkdir()
-    wishes = SandboxOptions(root=tmp_path, home=tmp_path / "home", network=network)
+    options = SandboxOptions(root=tmp_path, home=tmp_path / "home", network=network)
     reported: list[str] = []
-    notice = NoSandboxNotice(Sandbox(wishes, "/nonexistent"), reported.append, ["Bad host."])
+    notice = NoSandboxNotice(Sandbox(options, "/nonexistent"), reported.append, ["Bad host."])
 
     async def perform(permit: Permit) -> Outcome:
         return Outcome(text="")

@@ -94,11 +94,11 @@ class Cell:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_text(text)
 
-    def sandbox(self, **wishes: Any) -> Sandbox:
+    def sandbox(self, **options: Any) -> Sandbox:
         kind = WithoutLandlock if self.layer == "mounts" else Sandbox
         programs = NO_PROGRAMS if self.layer == "landlock" else PROGRAMS
         places = {"root": self.root, "home": self.home, "writable": (str(self.kept),)}
-        made = kind(SandboxOptions(**(places | wishes)), programs)
+        made = kind(SandboxOptions(**(places | options)), programs)
         self._made.append(made)
         return made
 
@@ -124,7 +124,7 @@ class Cell:
         return [command for command, (status, _) in found.items() if status == 0]
 
     def start(self, launch: Launch) -> tuple[int, str]:
-        """The status and everything that was said."""
+        """The status and all output."""
         done = subprocess.run(
             launch.argv,
             cwd=self.root,
@@ -654,7 +654,7 @@ def test_a_command_without_a_shell_stays_in_its_scope(cell: Cell):
 
 @pytest.mark.anyio
 async def test_a_background_command_stays_in_its_scope(cell: Cell):
-    """Whatever other commands may do meanwhile."""
+    """Even while other commands run."""
     terminal = Terminal(cell.root, Limits(), cell.launching())
     waiting = "until [ -e src/auth/go ]; do sleep 0.01; done; echo x > src/auth/n; echo x > src/n"
     kept = Permit("", command=waiting, writable=frozenset({"src/auth"}))

@@ -1,4 +1,4 @@
-"""Lines that run unasked in another spelling than they were written: what is run, and gives."""
+"""Lines that run without approval in a rewritten form: what runs, and its output."""
 
 import hashlib
 import os

@@ -97,10 +97,10 @@ class Cell:
             seen(self.folder) | (seen(Path(self.usual._private)) if known else {}) == self._before
         )
 
-    def sandbox(self, *, root: Path | None = None, **wishes: object) -> Sandbox:
+    def sandbox(self, *, root: Path | None = None, **options: object) -> Sandbox:
         places = {"root": root or self.root, "home": self.home, "own": (str(self.own),)}
         kind = WithoutLandlock if self.layer == "mounts" else Sandbox
-        made = kind(SandboxOptions(**(places | wishes)), self.programs)  # type: ignore[arg-type]
+        made = kind(SandboxOptions(**(places | options)), self.programs)  # type: ignore[arg-type]
         self._sandboxes.append(made)
         return made
 
@@ -115,7 +115,7 @@ class Cell:
         return [*launch.argv], self.env | dict(launch.environment)
 
     def run(self, command: str, sandbox: Sandbox | None = None) -> tuple[int, str]:
-        """The status and everything that was said."""
+        """The status and all output."""
         argv, env = self.argv(command, sandbox or self.sandbox())
         done = subprocess.run(
             argv,
@@ -355,12 +355,12 @@ def test_closing_the_sandbox_removes_its_files(any_cell: Cell):
     assert sorted(any_cell.folder.rglob("*")) == before
 
 
-@pytest.mark.parametrize("wish", ["writable", "hidden"])
-def test_user_configured_folders_are_writable_or_hidden(wish: str, cell: Cell):
-    sandbox = cell.sandbox(**{wish: (str(cell.outside),)})
+@pytest.mark.parametrize("option", ["writable", "hidden"])
+def test_user_configured_folders_are_writable_or_hidden(option: str, cell: Cell):
+    sandbox = cell.sandbox(**{option: (str(cell.outside),)})
     status, said = cell.run('cat "$OUTSIDE/there"; echo x > "$OUTSIDE/new"', sandbox)
-    assert (status == 0) == (wish == "writable"), said
-    assert ("before" in said) == (wish == "writable")
+    assert (status == 0) == (option == "writable"), said
+    assert ("before" in said) == (option == "writable")
 
 
 LATER = {
@@ -786,11 +786,11 @@ sandbox.close()
 
 def test_the_sandbox_works_for_an_unprivileged_user():
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
-    nobody = shutil.which("setpriv")
-    if os.geteuid() != 0 or not python or not nobody:
+    setpriv = shutil.which("setpriv")
+    if os.geteuid() != 0 or not python or not setpriv:
         pytest.skip("needs root, setpriv and a Python that everybody can run")
     folder = Path("/var/tmp") / f"sandbox-{uuid.uuid4()}"
-    become = [nobody, "--reuid=65534", "--regid=65534", "--clear-groups"]
+    become = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups"]
     try:
         shutil.copytree(SOURCE / "rookery", folder / "src" / "rookery")
         shutil.copytree(Path(msgspec.__file__).parent, folder / "src" / "msgspec")

@@ -74,15 +74,15 @@ def world() -> Iterator[ThreadingHTTPServer]:
 class Place:
     """A workspace whose commands reach `known.test`, and whatever a permit allows besides."""
 
-    def __init__(self, folder: Path, port: int, start_soon: object, **wishes: object) -> None:
+    def __init__(self, folder: Path, port: int, start_soon: object, **options: object) -> None:
         root, home = folder / "work", folder / "home"
         root.mkdir()
         home.mkdir()
         self.port = port
         self.found: list[HostPort] = []
-        known = entries([f"known.test:{port}", *wishes.pop("known", ())])  # type: ignore[misc]
-        environ = wishes.pop("environ", {})
-        programs = str(wishes.pop("programs", PROGRAMS))
+        known = entries([f"known.test:{port}", *options.pop("known", ())])  # type: ignore[misc]
+        environ = options.pop("environ", {})
+        programs = str(options.pop("programs", PROGRAMS))
         self.sandbox = Sandbox(SandboxOptions(root=root, home=home, network="known"), programs)
         self.egress = Egress(
             start_soon,  # type: ignore[arg-type]
@@ -115,9 +115,9 @@ class Place:
 
 
 @asynccontextmanager
-async def place(folder: Path, port: int, **wishes: object) -> AsyncIterator[Place]:
+async def place(folder: Path, port: int, **options: object) -> AsyncIterator[Place]:
     async with anyio.create_task_group() as group:
-        made = Place(folder, port, group.start_soon, **wishes)
+        made = Place(folder, port, group.start_soon, **options)
         try:
             yield made
         finally:

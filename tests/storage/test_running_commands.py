@@ -90,7 +90,7 @@ def test_a_dead_command_is_not_listed_and_is_removed(
     commands: CommandRegistry, warden: "subprocess.Popen[str]", tmp_path: Path
 ):
     listed = enter(commands, warden.pid)
-    commands.put(replace(listed, id=os.getpid()))  # somebody else has its number now
+    commands.put(replace(listed, id=os.getpid()))  # the PID was reused
     warden.kill()
     os.waitid(os.P_PID, warden.pid, os.WEXITED | os.WNOWAIT)  # dead, if not buried
     assert commands.all() == []

@@ -111,7 +111,7 @@ def test_a_value_is_removed_with_its_line(key: Key, gone: str):
     assert without(TEXT, key, FILE) == TEXT.replace(gone, "")
 
 
-def test_comments_in_a_list_stay_unless_they_stand_behind_an_entry_that_goes():
+def test_comments_in_a_list_stay_unless_they_follow_a_removed_entry():
     text = '[commands]\nallow = [  # mine\n  "a # b",\n  # the tests\n  "c", # d\n]\n'
     after = '[commands]\nallow = [  # mine\n  # the tests\n  "e",\n]\n'
     assert with_value(text, ("commands", "allow"), ("e",), FILE) == after

@@ -30,7 +30,7 @@ class Family(Person):
                 case Asked(ask=ask) as asked if CATEGORY[ask] is not AskCategory.NON_BLOCKING:
                     self._task_id = tasks[number]
                     self._answer(asked, left)
-        assert not left, f"Nobody asked what should be answered with {left}."
+        assert not left, f"No question came for the answers {left}."
         return Followed(self.server, first, events)
 
     def _number(self, task_id: str, after: int) -> int:

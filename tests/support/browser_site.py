@@ -150,16 +150,16 @@ class Site:
             thread.join()
             self._server.server_close()
 
-    async def hears(self, wanted: str, *, within: float = PATIENCE) -> bool:
+    async def receives(self, wanted: str, *, within: float = PATIENCE) -> bool:
         with anyio.move_on_after(within):
-            while not any(wanted in each for each in self.asked):  # noqa: ASYNC110 (a thread hears)
+            while not any(wanted in each for each in self.asked):  # noqa: ASYNC110 (a thread receives)
                 await anyio.sleep(0.05)
             return True
         return False
 
 
 class Bench:
-    """The browser tool with a session, in a task whose model sees images unless told otherwise."""
+    """The browser tool with a session; the model sees images by default."""
 
     def __init__(self, session: BrowserSession) -> None:
         self.session = session

@@ -81,7 +81,7 @@ class CommandServer:
         }
         print(json.dumps(request), file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
-        assert answer, f"{' '.join(arguments)} left something that did not end:\n{err.read_text()}"
+        assert answer, f"{' '.join(arguments)} left a process that did not end:\n{err.read_text()}"
         code, left = json.loads(answer)
         return Ended(code, left, out.read_text(), err.read_text())
 

@@ -46,7 +46,7 @@ class Driver(PipedCommand):
         """Check that every event matches the schema, and that every accepted request has at most
         one result, after its ack."""
         for event in self.events:
-            assert (problem := problem_with(event)) == "", f"{event} is no event: {problem}"
+            assert (problem := problem_with(event)) == "", f"{event} is not an event: {problem}"
         settled: dict[str, list[tuple[str, str]]] = {}
         for event in self.of(type="control"):
             replies = settled.setdefault(event.get("requestId", ""), [])

@@ -33,4 +33,4 @@ class FileWatch:
     def wait_until_read(self) -> None:
         """Wait until another process has opened the file and closed it without writing."""
         ready, _, _ = select.select([self._events], [], [], PATIENCE)
-        assert ready, f"Nobody reads {self._file}."
+        assert ready, f"No process reads {self._file}."

@@ -1,8 +1,8 @@
 """The real command in a workspace with intents: a scripted model, and scripted answers of a user.
 
     with governed.attended([select()], [write("src/api/user.py")], [finish()]) as person:
-        told = person.follow("task")          # the user's answer to each question, in turn
-    assert told.results[1] == "..."           # the result of each call, as the model got it
+        seen = person.follow("task")          # the user's answer to each question, in turn
+    assert seen.results[1] == "..."           # the result of each call, as the model got it
     assert governed.kinds() == [...]          # the records in the ledger
 
 A run that is not interactive is `governed.alone(...)`.
@@ -389,7 +389,7 @@ class Person:
             watch(event.fact)
             if isinstance(event.fact, Asked) and _waits(event.fact):
                 self._answer(event.fact, left)
-        assert not left, f"Nobody asked what should be answered with {left}."
+        assert not left, f"No question came for the answers {left}."
         return Followed(self.server, self._task_id, events)
 
     def condense_soon(self) -> None:
@@ -405,7 +405,7 @@ class Person:
         if asked.ask is AskKind.COMPLETION_RESULT:
             said = "yes"
         else:
-            assert book, f"Nobody was to be asked: {asked}"
+            assert book, f"Unexpected questions: {asked}"
             entry = book.pop(0)
             said = entry if isinstance(entry, str) else entry(asked)
         if not said:

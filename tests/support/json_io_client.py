@@ -49,7 +49,7 @@ class JsonIo(PipedCommand):
 
     def check(self) -> None:
         for line in self.lines:
-            assert (problem := problem_with(line)) == "", f"{line} is no line: {problem}"
+            assert (problem := problem_with(line)) == "", f"{line} is not a line: {problem}"
 
     def came(self, line: Line) -> None:
         self.client.handle_message(line)

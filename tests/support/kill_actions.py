@@ -52,8 +52,7 @@ class Words:
 
 
 class User:
-    """Takes random actions, determined by `seed`; `pause` is the time that models take for a
-    word."""
+    """Takes random actions, determined by `seed`; models pause `pause` seconds per word."""
 
     def __init__(self, ground: Ground, seed: int, *, pause: float = 0.04) -> None:
         self.ground = ground

@@ -142,7 +142,7 @@ async def check_no_stray_process(ground: Ground) -> None:
             if leader not in leaders and not _descends(pid, leaders)
         ]
 
-    await _soon(strangers, "a process of nobody's")
+    await _soon(strangers, "an orphaned process")
 
 
 def _descends(pid: int, leaders: set[int]) -> bool:

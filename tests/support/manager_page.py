@@ -154,8 +154,8 @@ class Manager:
     def start(self, prompt: str, *answers: Answer, **more: Any) -> str:
         """Start a session with scripted answers, and return its id."""
         self.model.plays(prompt, *answers)
-        wish = {"prompt": prompt, "auto_approve": False, **more}
-        (session_id,) = self.do("start_sessions", **wish)["session_ids"]
+        options = {"prompt": prompt, "auto_approve": False, **more}
+        (session_id,) = self.do("start_sessions", **options)["session_ids"]
         assert isinstance(session_id, str)
         return session_id
 

@@ -14,15 +14,15 @@ from rookery.platform.user_folders import find_places
 from rookery.storage.sessions import TaskStore
 
 
-async def host(project: Path, wishes: list[dict[str, Any]], acts: dict[str, list[Any]]) -> None:
+async def host(project: Path, sessions: list[dict[str, Any]], acts: dict[str, list[Any]]) -> None:
     """`acts` maps a state to the methods to call when a session first reaches it."""
     places = find_places(os.environ)
     async with open_supervisor(project, places, os.environ, TaskStore(places)) as supervisor:
-        for wish in wishes:
-            folder = Path(wish.pop("workspace"))
+        for options in sessions:
+            folder = Path(options.pop("workspace"))
             print(
                 "started",
-                await supervisor.start(SessionOptions(workspace=folder, **wish)),
+                await supervisor.start(SessionOptions(workspace=folder, **options)),
                 flush=True,
             )
         last = {}
@@ -44,4 +44,4 @@ async def host(project: Path, wishes: list[dict[str, Any]], acts: dict[str, list
 
 if __name__ == "__main__":
     given = json.load(sys.stdin)
-    anyio.run(host, Path(given["project"]), given["wishes"], given["acts"])
+    anyio.run(host, Path(given["project"]), given["sessions"], given["acts"])

@@ -97,7 +97,7 @@ class Project:
     def file(self) -> Path:
         return manager_folder(self.places, self.path) / "agent-manager.json"
 
-    def wish(self, script: str, prompt: str = "Do it", **more: Any) -> SessionOptions:
+    def start_options(self, script: str, prompt: str = "Do it", **more: Any) -> SessionOptions:
         file = self.folder / f"{len(list(self.folder.glob('*.yaml')))}.yaml"
         file.write_text(script, encoding="utf-8")
         given: dict[str, Any] = {"auto_approve": False, "workspace": self.path, **more}
@@ -123,12 +123,12 @@ class Project:
 
     @contextmanager
     def hosted(
-        self, *wishes: SessionOptions, acts: dict[str, list[str]] | None = None, **environ: str
+        self, *sessions: SessionOptions, acts: dict[str, list[str]] | None = None, **environ: str
     ) -> Iterator["Hosted"]:
         """Start a process that supervises, starts sessions and acts on their states; it is
         killed at the end."""
-        wanted = [_spelled(wish) for wish in wishes]
-        given = {"project": str(self.path), "wishes": wanted, "acts": acts or {}}
+        wanted = [_spelled(options) for options in sessions]
+        given = {"project": str(self.path), "sessions": wanted, "acts": acts or {}}
         with start_text(
             [], {**self.environ, **environ}, self.folder, program=HOSTING, given=json.dumps(given)
         ) as process:
@@ -169,7 +169,7 @@ class Project:
     async def quiet(self) -> None:
         """Wait until no process is left."""
         with anyio.fail_after(PATIENCE):
-            while self.processes() or self._is_served():  # noqa: ASYNC110 (nobody's children)
+            while self.processes() or self._is_served():  # noqa: ASYNC110 (orphans send no event)
                 await anyio.sleep(0.01)
 
     def _is_served(self) -> bool:
@@ -231,7 +231,7 @@ class Hosted:
     def __init__(self, process: Started) -> None:
         self.process = process
 
-    def hear(self, wanted: str) -> str:
+    def wait_for_line(self, wanted: str) -> str:
         """Wait for a line that starts with this word, and return the rest of it."""
         assert self.process.stdout
         for line in self.process.stdout:
@@ -263,9 +263,9 @@ class Hosted:
         return self.process.wait(PATIENCE) == -signal.SIGKILL
 
 
-def _spelled(wish: SessionOptions) -> dict[str, Any]:
+def _spelled(options: SessionOptions) -> dict[str, Any]:
     names = ("prompt", "workspace", "provider", "model", "auto_approve")
-    return {name: getattr(wish, name) for name in names} | {"workspace": str(wish.workspace)}
+    return {name: getattr(options, name) for name in names} | {"workspace": str(options.workspace)}
 
 
 def kill(pid: int | None, number: signal.Signals = signal.SIGKILL) -> None:

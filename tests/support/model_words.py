@@ -1,4 +1,4 @@
-"""What the model does in tests of the real command, and what it is told."""
+"""Scripted answers for tests of the real command, and what the model received."""
 
 import json
 from typing import Any

@@ -93,7 +93,7 @@ class Logs:
 
 @asynccontextmanager
 async def connected(host: Host, room: float = 1_000) -> AsyncIterator[RemoteHost]:
-    """The same host, seen through a wire in memory."""
+    """The same host, connected through memory channels."""
     with memory_channels(room) as (near, far):
         async with anyio.create_task_group() as group:
             group.start_soon(serve, host, far)
@@ -103,7 +103,7 @@ async def connected(host: Host, room: float = 1_000) -> AsyncIterator[RemoteHost
 
 
 class Caller:
-    """A client that writes its own JSON and keeps all messages."""
+    """A client that writes raw JSON and records all messages."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -118,13 +118,13 @@ class Caller:
     async def raw(self, data: bytes) -> None:
         await self.channel.send([data])
 
-    async def hear(self) -> dict[str, Any]:
+    async def receive(self) -> dict[str, Any]:
         with anyio.fail_after(20):
             self.received.append(json.loads(await self.channel.receive()))
         return self.received[-1]
 
     async def until(self, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        while not fits(message := await self.hear()):
+        while not fits(message := await self.receive()):
             pass
         return message
 
@@ -137,11 +137,11 @@ class Caller:
     async def initialize(self) -> None:
         assert "result" in await self.call("initialize", **INITIALIZE)
 
-    async def is_let_go(self) -> None:
+    async def is_disconnected(self) -> None:
         """Wait until the host closes the connection."""
         try:
             while True:
-                await self.hear()
+                await self.receive()
         except ChannelEnded:
             pass
 

@@ -61,7 +61,7 @@ def _anthropic_block(block: dict[str, Any], at: int) -> None:
         case "image":
             assert block["source"]["type"] == "base64", f"messages.{at}: an image without data"
         case "tool_use":
-            assert isinstance(block["input"], dict), f"messages.{at}: input is no object"
+            assert isinstance(block["input"], dict), f"messages.{at}: input is not an object"
             assert _NAME.fullmatch(block["name"]), f"messages.{at}: name {block['name']!r}"
         case "tool_result":
             for part in block["content"] if isinstance(block["content"], list) else ():
@@ -86,7 +86,7 @@ def validate_chat(body: dict[str, Any]) -> None:
         role = message["role"]
         if role == "tool":
             assert _is_result(message["content"], marks=marks), (
-                f"messages.{at}: a result that is no text"
+                f"messages.{at}: a result that is not text"
             )
             given.append(message["tool_call_id"])
             before = role
@@ -98,7 +98,7 @@ def validate_chat(body: dict[str, Any]) -> None:
         if role == "assistant":
             assert at > 0, "the first message must be the user's"
             calls = message.get("tool_calls", [])
-            assert calls or message["content"], f"messages.{at} says nothing"
+            assert calls or message["content"], f"messages.{at} is empty"
             assert calls or "tool_calls" not in message, f"messages.{at}: an empty list of calls"
             for call in calls:
                 assert _NAME.fullmatch(call["function"]["name"]), f"messages.{at}: call's name"
@@ -140,7 +140,7 @@ def validate_responses(body: dict[str, Any]) -> None:
         elif kind == "function_call_output":
             given.append(item["call_id"])
         elif kind == "message" and item["role"] == "assistant":
-            assert not given, f"input.{at}: words between outputs"
+            assert not given, f"input.{at}: text between outputs"
         elif kind == "message":
             assert before != "reasoning", f"input.{at}: reasoning that led to nothing"
         if owed and len(given) == len(owed):
@@ -174,7 +174,7 @@ def validate_gemini(body: dict[str, Any]) -> None:
         results = [part["functionResponse"] for part in parts if "functionResponse" in part]
         if content["role"] == "model":
             assert not results, f"contents.{at}: a model gave a result"
-            assert calls or any(part.get("text") for part in parts), f"contents.{at} says nothing"
+            assert calls or any(part.get("text") for part in parts), f"contents.{at} is empty"
             signed = [part for part in parts if "functionCall" in part][:1]
             assert all(part.get("thoughtSignature") for part in signed), f"contents.{at}: unsigned"
             _fresh_ids([call["id"] for call in calls], seen, at)

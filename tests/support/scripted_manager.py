@@ -36,7 +36,7 @@ class PlayedFamily:
 
 
 @contextmanager
-def played_desk(
+def scripted_handler(
     project: Path, places: Places, environ: Mapping[str, str], answers: Mapping[type[Any], Any]
 ) -> Iterator[PlayedFamily]:
     """Run it in another thread, so that a command can run in this one."""

@@ -198,7 +198,7 @@ class Stage:
                 after = len(list(self.store.read(TASK))) - 1 if reopen else 0
                 await self._attend(engine, process, book, TASK, after)
                 process.cancel_scope.cancel()
-        assert not book, f"Nobody asked for {book}."
+        assert not book, f"No question came for {book}."
 
     async def _attend(
         self,
@@ -224,7 +224,7 @@ class Stage:
                     return
                 await self._act(engine, task_id, fact, book.pop(0))
             elif isinstance(fact, Asked):
-                raise AssertionError(f"Nobody was to be asked {fact}.")
+                raise AssertionError(f"Unexpected question: {fact}.")
 
     def engine(self, process: anyio.abc.TaskGroup) -> Engine:
         return Engine(

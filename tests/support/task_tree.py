@@ -229,7 +229,7 @@ def check_complete(tree: Tree, deaths: Sequence[Death] = ()) -> None:
             call = f"call_{number}_1"
             (end,) = node.finished(call)
             reported = [block.text for block in _results(node, call)]
-            assert reported == [end.text], f"{name} was told of {call} {len(reported)} times"
+            assert reported == [end.text], f"{name} got the result of {call} {len(reported)} times"
             dead = lost.pop((name, call), None)
             match tool:
                 case "new_task":

@@ -32,7 +32,7 @@ async def test_a_day_is_over_at_once_and_in_its_order():
     assert anyio.current_time() - begun == pytest.approx(24 * 3600)
 
 
-async def test_no_time_passes_while_something_is_worked_out():
+async def test_no_time_passes_while_work_is_done():
     begun = anyio.current_time()
     for _ in range(100):
         await anyio.lowlevel.checkpoint()

@@ -23,7 +23,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("arguments", WAYS.values(), ids=WAYS.keys())
-def test_it_says_and_ends_as_a_plain_start_does(tmp_path: Path, arguments: list[str]):
+def test_a_warm_start_prints_and_ends_like_a_plain_start(tmp_path: Path, arguments: list[str]):
     said = []
     for way in ("started-warm", "started-plainly"):
         (tmp_path / way).mkdir()

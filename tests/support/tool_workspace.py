@@ -80,14 +80,14 @@ class Bench:
                 self.appended = anyio.Event()
                 await self.appended.wait()
 
-    def _offer(self, kind: AskKind, text: str, hear: Callable[[], None]) -> OpenOffer:
+    def _offer(self, kind: AskKind, text: str, on_answer: Callable[[], None]) -> OpenOffer:
         self._append(Asked(ask_id="o1", ask=kind, text=text))
         offer = OpenOffer(withdraw=lambda: self._withdraw(offer))
         self.offers.append(offer)
         if self._to_offer:
             reply, _, words = self._to_offer.partition(" ")
             offer.answer = Answered(ask_id="o1", ask=kind, reply=reply, text=words)  # type: ignore[arg-type]
-            hear()
+            on_answer()
         return offer
 
     def _withdraw(self, offer: OpenOffer) -> None:

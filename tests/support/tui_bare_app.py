@@ -41,9 +41,9 @@ class BareApp(App[None]):
 
     def __init__(self, host: Host, task_id: str | None = None, theme: str = DARK) -> None:
         super().__init__()
-        self._desk_host = host
+        self._bare_host = host
         self._begin_with = task_id
-        self._desk_about = About()
+        self._bare_about = About()
         self._following = Following(host, self._start, lambda: None)
         self.toasts: list[str] = []
         self.inserted: list[str] = []
@@ -60,7 +60,7 @@ class BareApp(App[None]):
             yield Vertical(id="panel")
 
     async def on_mount(self) -> None:
-        self._desk_about = await self._desk_host.query(AskAbout())
+        self._bare_about = await self._bare_host.query(AskAbout())
         if self._begin_with:
             self.run_worker(self._following.follow(self._begin_with))
         self.set_interval(0.02, self._catch_up)
@@ -80,7 +80,7 @@ class BareApp(App[None]):
 
     @property
     def host(self) -> Host:
-        return self._desk_host
+        return self._bare_host
 
     @property
     def task_id(self) -> str | None:
@@ -92,7 +92,7 @@ class BareApp(App[None]):
 
     @property
     def about(self) -> About:
-        return self._desk_about
+        return self._bare_about
 
     @property
     def intent(self) -> str:
@@ -109,14 +109,14 @@ class BareApp(App[None]):
 
     async def send(self, command: Command) -> bool:
         try:
-            await self._desk_host.send(command)
+            await self._bare_host.send(command)
         except CommandRejected as refusal:
             self.toast(str(refusal), "warning")
             return False
         return True
 
     async def ask(self, query: Asking[T]) -> T:
-        return await self._desk_host.query(query)
+        return await self._bare_host.query(query)
 
     def toast(self, text: str, kind: ToastKind = "info") -> None:
         self.toasts.append(text)

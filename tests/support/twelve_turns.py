@@ -205,7 +205,7 @@ async def _demand_settled(ground: Playground, run: Record) -> None:
     for event in run.events:
         match event.fact:
             case CheckpointSaved() | TaskClosed():
-                assert not owed, f"what {owed} did was not found out before event {event.seq}"
+                assert not owed, f"the effect of {owed} was not checked before event {event.seq}"
             case ToolStarted(call_id=call_id) if call_id in EFFECTS:
                 owed = call_id
             case FilesChanged(call_id=call_id, before=before, after=after):

@@ -98,7 +98,7 @@ _draw = Compositor.render_update
 
 
 def _draw_full_only(compositor: Compositor, full: bool = False, **how: Any) -> Any:
-    """Skip partial updates, which nobody sees without a terminal; a test asks for a full one."""
+    """Skip partial updates, which are invisible without a terminal; tests request full ones."""
     if full:
         return _draw(compositor, full, **how)
     compositor._dirty_regions.clear()

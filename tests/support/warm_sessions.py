@@ -62,7 +62,7 @@ def spawn_from(starter: socket.socket) -> Spawn:
             )
             with link:
                 pid: int = json.loads(link.recv(64))
-                assert not link.recv(64), "whoever has forked it is gone"
+                assert not link.recv(64), "the process that forked it is gone"
         return pid
 
     return spawn_warm

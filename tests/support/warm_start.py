@@ -99,7 +99,7 @@ class WarmProcess:
         if not ready:
             raise subprocess.TimeoutExpired("rookery", timeout or 0)
         said = self._link.recv(64)
-        assert said, "whoever starts commands has ended"
+        assert said, "the process that starts commands has ended"
         return said
 
 
@@ -277,7 +277,7 @@ def _prepare() -> None:
     for folder in (_TESTS, os.path.dirname(os.path.abspath(__file__))):
         sys.path.remove(folder)  # keeps helpers out of children
     assert threading.active_count() == 1, "a thread would be lost in a child"
-    assert tempfile.tempdir is None, "a child would not look at its own environment"
+    assert tempfile.tempdir is None, "a child would not read its own environment"
 
 
 def _become(request: dict[str, Any], streams: Sequence[int], watcher: int) -> int:

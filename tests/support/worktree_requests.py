@@ -56,7 +56,7 @@ def write(project: Project, name: str, text: str, *, agreed: bool = True) -> Non
         AgreedScripts(project.path, project.places).agree_to(script.digest)
 
 
-class AtDesk:
+class WorktreeManager:
     def __init__(self, project: Project, watched: Watched, handler: Router) -> None:
         self.project = project
         self.watched = watched
@@ -67,8 +67,8 @@ class AtDesk:
         return await self.handler.do(request)
 
     def wanted(self, script: str = WRITES, prompt: str = "Write it now") -> StartSessions:
-        wish = self.project.wish(script)
-        return StartSessions(prompt=prompt, where="worktree", model=f"scripted/{wish.model}")
+        options = self.project.start_options(script)
+        return StartSessions(prompt=prompt, where="worktree", model=f"scripted/{options.model}")
 
     async def start(self, script: str = WRITES, **more: object) -> Started:
         return await self.do(replace(self.wanted(script), **more))  # type: ignore[arg-type]
@@ -94,7 +94,7 @@ class AtDesk:
 
 
 @asynccontextmanager
-async def at_desk(project: Project, *, limit: int = 5) -> AsyncIterator[AtDesk]:
+async def worktree_manager(project: Project, *, limit: int = 5) -> AsyncIterator[WorktreeManager]:
     async with project.supervised(limit=limit) as watched:
         families = worktree_handlers(
             watched.supervisor,
@@ -103,7 +103,7 @@ async def at_desk(project: Project, *, limit: int = 5) -> AsyncIterator[AtDesk]:
             project.dependencies,
             fetching=Fetching(("file",)),
         )
-        yield AtDesk(project, watched, Router(families))
+        yield WorktreeManager(project, watched, Router(families))
 
 
 def killed(project: Project, request: Asking[Any], point: str) -> None:
@@ -122,5 +122,5 @@ def killed(project: Project, request: Asking[Any], point: str) -> None:
 async def until(holds: Callable[[], bool]) -> None:
     """Poll a condition that no session reports."""
     with anyio.fail_after(PATIENCE):
-        while not holds():  # noqa: ASYNC110 (files tell nobody)
+        while not holds():  # noqa: ASYNC110 (files send no events)
             await anyio.sleep(0.01)

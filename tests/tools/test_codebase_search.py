@@ -102,7 +102,7 @@ async def test_files_hidden_after_indexing_are_not_shown(bench: CodeBench):
 
 
 class StaleIndex:
-    """Claims to have found whatever it is told, and heeds what may be shown."""
+    """An index that returns given results and respects what may be shown."""
 
     def __init__(self, *hits: CodeHit, notes: tuple[str, ...] = ()) -> None:
         self._found = CodeHits(hits=hits, notes=notes)

@@ -186,7 +186,7 @@ async def test_a_cancelled_command_leaves_what_it_wrote_on_disk(tmp_path: Path):
 # ── running on in the background ────────────────────────────────────────────────────────
 
 UNTIL_TOLD = "echo early; read line < go; echo late; exit 3"
-"""A command that goes on until somebody writes to `go`."""
+"""A command that runs until `go` is written."""
 
 
 @pytest.fixture
@@ -456,7 +456,7 @@ async def test_a_refusal_by_the_sandbox_is_reported_as_one(bench: Bench):
     assert "blocked" not in fine.text
 
 
-# ── what was shown is what happens ──────────────────────────────────────────────────────
+# ── only the approved command runs ──────────────────────────────────────────────────────
 
 
 def judged_bench(folder: Path) -> Bench:

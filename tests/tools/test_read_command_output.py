@@ -26,7 +26,7 @@ async def test_a_short_output_is_read_whole_with_line_numbers(tmp_path: Path):
     assert outcome.text == ("cmd-1.txt: 16 bytes in all, here 0 to 16. COMPLETE.\n1 | one\n2 | two")
 
 
-async def test_a_part_keeps_its_true_line_numbers_and_says_where_to_go_on(tmp_path: Path):
+async def test_a_part_keeps_its_line_numbers_and_says_where_to_continue(tmp_path: Path):
     data = b"".join(b"line %d\n" % number for number in range(1, 20_001))
     bench = bench_with(tmp_path, data)
     offset = data.index(b"line 15000\n")

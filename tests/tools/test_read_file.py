@@ -78,7 +78,7 @@ async def test_lines_are_numbered(bench: Workbench, content: str | bytes, shown:
     assert await read(bench) == f"File: a.txt\n{shown}"
 
 
-async def test_a_slice_says_how_to_go_on(bench: Workbench):
+async def test_a_slice_says_how_to_continue(bench: Workbench):
     bench.put("a.txt", "".join(f"{n}\n" for n in range(1, 11)))
     assert await read(bench, offset=3, limit=2) == (
         "File: a.txt\n(Lines 3-4 of 10. To continue: offset=5.)\n3 | 3\n4 | 4"

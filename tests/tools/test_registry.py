@@ -164,7 +164,7 @@ async def test_a_permit_covers_only_its_own_content(tmp_path: Path):
 
 
 class Witness:
-    """A hook that counts whom it is told of, and refuses the call it is told to."""
+    """A hook that counts calls and refuses the configured one."""
 
     def __init__(self, refused: str = "") -> None:
         self._refused = refused
@@ -205,7 +205,7 @@ async def test_a_call_that_a_hook_refuses_has_no_effect(tmp_path: Path, name: st
     ends = {f.call_id: f.ending for f in stage.facts if isinstance(f, ToolFinished)}
     assert ends[wanted.id] is Ending.DENIED
     assert [f.call_id for f in stage.facts if isinstance(f, ToolStarted)] == [last.id]
-    assert stage.asks == ["completion_result"], "nobody is asked about what is refused"
+    assert stage.asks == ["completion_result"], "a refused call is not asked about"
     assert tree(stage.root) == before
     assert wanted.id not in hook.after_of
 

@@ -1,4 +1,4 @@
-"""The full screen is played on in time of its own: see `own_time`."""
+"""Tests of the full screen run in virtual time; see `support.virtual_clock`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +14,8 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 @pytest.fixture(autouse=True)
-def time_of_screens(anyio_backend: object) -> Iterator[None]:
-    """Where a file has a backend of its own, time is everybody's."""
+def virtual_time_of_screens(anyio_backend: object) -> Iterator[None]:
+    """A file that defines its own backend uses real time."""
     if anyio_backend is not VIRTUAL_TIME:
         yield
         return

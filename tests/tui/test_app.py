@@ -1,4 +1,4 @@
-"""The full screen, played on: what is seen, what keys do, and what the host is sent."""
+"""The full screen: what it shows, what keys do, and what it sends to the host."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -56,7 +56,7 @@ from support.tui_session import Play, play
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_first_words_open_a_task():
+async def test_the_first_message_opens_a_task():
     async with play(task=False) as played:
         assert "What should I do?" in played.screen
         await played.type("fix it")
@@ -67,7 +67,7 @@ async def test_the_first_words_open_a_task():
         assert "› fix it" in played.screen
 
 
-async def test_the_header_shows_who_works_where_and_what_it_cost():
+async def test_the_header_shows_mode_model_folder_and_cost():
     async with play(size=(120, 30)) as played:
         reading(played.host)
         await played.settle()
@@ -76,7 +76,7 @@ async def test_the_header_shows_who_works_where_and_what_it_cost():
             assert part in head
 
 
-async def test_an_action_is_shown_exactly_and_keys_that_were_typed_ahead_never_approve_it():
+async def test_an_action_is_shown_in_full_and_type_ahead_never_approves_it():
     async with play() as played:
         asking_about_an_edit(played.host)
         await played.settle()
@@ -92,7 +92,7 @@ async def test_an_action_is_shown_exactly_and_keys_that_were_typed_ahead_never_a
         assert answer == Answer(task_id="t1", ask_id="a1", reply="yes", digest="d1")
 
 
-async def test_a_question_has_to_be_in_sight_before_a_key_counts():
+async def test_a_question_must_be_visible_before_a_key_counts():
     async with play() as played:
         asking_about_an_edit(played.host)
         await played.settle()
@@ -111,7 +111,7 @@ async def test_a_question_has_to_be_in_sight_before_a_key_counts():
         await played.ripen()
         await played.press("y")
         assert [answer.reply for answer in played.sent(Answer)] == ["yes"]
-        # the rule, before it is kept
+        # the rule is shown before it is saved
         await played.ask(EDIT)
         await played.press("a")
         assert "edit prices.py" in played.screen
@@ -146,7 +146,9 @@ async def test_the_model_reads_the_reason_of_a_rejection():
             assert played.sent(Answer) == []
             await played.press("enter")
             sent = [(each.reply, each.text) for each in played.sent(Answer)]
-            assert sent == [("no", typed[1:])], "what looks like an answer is the reason"
+            assert sent == [("no", typed[1:])], (
+                "text after r is the reason, even if it looks like an answer"
+            )
         await played.ask(EDIT)
         await played.press("r", "x", "escape")
         assert played.panel.has_focus
@@ -170,7 +172,7 @@ async def test_a_question_is_open_until_it_is_answered_here_or_elsewhere():
         assert played.composer.has_focus
 
 
-async def test_a_command_is_shown_with_its_reach_and_its_sandbox_and_no_rule_that_it_has_not():
+async def test_a_command_shows_its_effects_and_sandbox_and_offers_no_missing_rule():
     async with play() as played:
         asking_about_a_command(played.host)
         await played.ripen()
@@ -182,7 +184,7 @@ async def test_a_command_is_shown_with_its_reach_and_its_sandbox_and_no_rule_tha
         assert (answer.reply, answer.ask_id, answer.always) == ("no", COMMAND.ask_id, False)
 
 
-async def test_a_suggestion_is_chosen_by_place_or_number_and_another_answer_is_just_typed():
+async def test_a_suggestion_is_chosen_by_mark_or_number_and_other_answers_are_typed():
     async with play() as played:
         await played.ask(FOLLOWUP)
         assert "1. Half up, as shops do" in played.screen
@@ -215,7 +217,7 @@ async def test_a_question_does_not_interrupt_typing():
         assert "tab to answer" in played.screen
 
 
-async def test_a_draft_from_before_a_question_is_no_answer_to_it_but_the_next_words_are():
+async def test_an_earlier_draft_does_not_answer_a_question_but_the_next_message_does():
     async with play() as played:
         working(played.host)
         await played.settle()
@@ -232,7 +234,7 @@ async def test_a_draft_from_before_a_question_is_no_answer_to_it_but_the_next_wo
 
 
 @asynccontextmanager
-async def wondering_unasked(seconds: float) -> AsyncIterator[Play]:
+async def auto_approved_question(seconds: float) -> AsyncIterator[Play]:
     async with play(task=False, suggestion_seconds=seconds) as played:
         played.host.answer(AskAbout, replace(ABOUT, automatic=True))
         await played.app._open_first()
@@ -242,14 +244,14 @@ async def wondering_unasked(seconds: float) -> AsyncIterator[Play]:
         yield played
 
 
-async def test_in_a_run_that_acts_unasked_the_first_suggestion_is_taken_by_itself():
-    async with wondering_unasked(0.8) as played:
+async def test_with_auto_approve_the_first_suggestion_is_chosen_after_a_while():
+    async with auto_approved_question(0.8) as played:
         await played.until(lambda: bool(played.sent(Answer)))
         assert [answer.text for answer in played.sent(Answer)] == ["Half up, as shops do"]
 
 
-async def test_a_key_stops_that_for_good():
-    async with wondering_unasked(60.0) as played:
+async def test_a_key_stops_the_countdown_for_good():
+    async with auto_approved_question(60.0) as played:
         await played.see("answers 1 in")
         await played.press("down")
         await played.until(lambda: "answers 1 in" not in played.screen)
@@ -262,7 +264,7 @@ async def test_questions_are_not_answered_automatically_when_approval_is_require
         assert played.sent(Answer) == []
 
 
-async def test_escape_stops_what_is_being_done_and_else_clears_the_input():
+async def test_escape_stops_the_running_step_or_clears_the_input():
     async with play() as played:
         working(played.host)
         await played.settle()
@@ -279,7 +281,7 @@ async def test_escape_stops_what_is_being_done_and_else_clears_the_input():
         assert [answer.reply for answer in played.sent(Answer)] == ["yes"]
 
 
-async def test_the_second_ctrl_c_leaves():
+async def test_the_second_ctrl_c_exits():
     async with play() as played:
         await played.press("ctrl+c")
         assert "Ctrl+C again to exit" in played.screen
@@ -288,7 +290,7 @@ async def test_the_second_ctrl_c_leaves():
     assert played.app.return_value.fate is Fate.LEFT
 
 
-async def test_leaving_a_task_that_is_done_accepts_it():
+async def test_exiting_a_completed_task_accepts_it():
     async with play() as played:
         completed(played.host)
         await played.settle()
@@ -296,7 +298,7 @@ async def test_leaving_a_task_that_is_done_accepts_it():
     assert [(each.ask_id, each.reply) for each in played.sent(Answer)] == [("a3", "yes")]
 
 
-async def test_an_answer_in_words_is_shown_once_and_gives_the_input_back():
+async def test_a_final_text_is_shown_once_and_the_input_is_ready():
     async with play() as played:
         played.host.tell(
             TaskOpened(text="What is 2 + 2?"),
@@ -320,7 +322,7 @@ async def test_an_answer_in_words_is_shown_once_and_gives_the_input_back():
         ]
 
 
-async def test_a_result_is_copied_redrawn_and_answered_with_what_to_do_next():
+async def test_a_result_can_be_redrawn_copied_and_followed_up():
     async with play() as played:
         completed(played.host)
         await played.settle()
@@ -338,7 +340,7 @@ async def test_a_result_is_copied_redrawn_and_answered_with_what_to_do_next():
         assert [(each.reply, each.text) for each in played.sent(Answer)] == [("message", "and now")]
 
 
-async def test_words_that_came_too_late_for_the_last_step_are_what_to_do_next():
+async def test_a_message_queued_after_completion_becomes_the_follow_up():
     async with play() as played:
         completed(played.host)
         played.host.tell(UserSpoke(message_id="m7", text="wait"))
@@ -347,7 +349,7 @@ async def test_words_that_came_too_late_for_the_last_step_are_what_to_do_next():
         assert [each.text for each in played.sent(Answer)] == ["wait"]
 
 
-async def test_a_task_at_work_shows_queued_words_and_is_not_left_by_mistake():
+async def test_a_running_task_shows_queued_messages_and_is_not_left_by_mistake():
     async with play() as played:
         working(played.host)
         await played.settle()
@@ -365,14 +367,14 @@ async def test_a_task_at_work_shows_queued_words_and_is_not_left_by_mistake():
             await played.settle()
             assert "completes a file" not in played.screen
             assert played.composer.text == ""
-        assert played.sent(Cancel) == [], "they close a picker and nothing else"
+        assert played.sent(Cancel) == [], "these keys only close the picker"
         await played.app.new_task()
         await played.settle()
         assert "A task is running" in played.screen
         assert played.app.task_id == "t1"
 
 
-async def test_a_task_that_waits_takes_its_words_changes_its_mode_and_makes_way():
+async def test_a_waiting_task_gets_its_message_switches_mode_and_can_be_replaced():
     async with play(first_message="and now in cents") as played:
         played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK))
         await played.settle()
@@ -386,7 +388,7 @@ async def test_a_task_that_waits_takes_its_words_changes_its_mode_and_makes_way(
         played.host.tell(RequestStarted(request_id="r", model="m"))
         await played.settle()
         await played.press("shift+tab")
-        assert len(played.sent(SwitchMode)) == 2, "not while it works"
+        assert len(played.sent(SwitchMode)) == 2, "the mode does not change while a request runs"
         played.host.tell(StepCancelled(), Asked(ask_id="a9", ask=AskKind.RESUME_TASK))
         await played.settle()
         await played.type("/new")
@@ -396,7 +398,7 @@ async def test_a_task_that_waits_takes_its_words_changes_its_mode_and_makes_way(
         assert "What should I do?" in played.screen
 
 
-async def test_the_words_for_a_task_that_is_over_open_it_again():
+async def test_a_message_reopens_a_closed_task():
     async with play() as played:
         played.host.tell(TaskClosed())
         played.host.end()
@@ -409,7 +411,7 @@ async def test_the_words_for_a_task_that_is_over_open_it_again():
         await played.settle()
 
 
-async def test_a_child_is_shown_below_its_call_and_its_questions_are_its_own():
+async def test_a_child_is_shown_below_its_call_and_its_answers_go_to_it():
     async with play() as played:
         host = played.host
         reading(host)
@@ -440,7 +442,7 @@ async def test_a_child_is_shown_below_its_call_and_its_questions_are_its_own():
         assert "│" not in played.lines[outer]
 
 
-async def test_a_question_fits_whatever_the_size():
+async def test_a_question_fits_any_terminal_size():
     async with play() as played:
         asking_about_an_edit(played.host)
         for size in ((80, 24), (40, 12), (160, 48), (60, 20)):
@@ -450,7 +452,7 @@ async def test_a_question_fits_whatever_the_size():
             assert "y yes" in played.screen, size
 
 
-async def test_however_small_the_screen_all_of_an_action_can_be_read():
+async def test_an_action_can_be_read_in_full_on_a_small_screen():
     async with play() as played:
         for size in ((40, 14), (30, 12)):
             await played.pilot.resize_terminal(*size)
@@ -471,7 +473,7 @@ async def test_however_small_the_screen_all_of_an_action_can_be_read():
             assert "y yes" in played.screen
 
 
-async def test_oneshot_accepts_what_is_done_and_leaves():
+async def test_oneshot_accepts_the_result_and_exits():
     async with play(once=True) as played:
         completed(played.host)
         await played.settle()
@@ -483,7 +485,7 @@ async def test_oneshot_accepts_what_is_done_and_leaves():
     assert played.app.return_value.fate is Fate.COMPLETED
 
 
-async def test_oneshot_leaves_a_task_that_failed_with_the_reason():
+async def test_oneshot_exits_a_failed_task_with_the_reason():
     async with play(once=True) as played:
         played.host.tell(TaskFailed(message="It broke."))
         played.host.end()
@@ -491,7 +493,7 @@ async def test_oneshot_leaves_a_task_that_failed_with_the_reason():
     assert played.app.return_value == RunEnd(Fate.FAILED, "It broke.", "task_failed")
 
 
-async def test_commands_files_and_things_to_do_are_listed_below_the_input():
+async def test_commands_files_and_todos_are_listed_below_the_input():
     async with play() as played:
         await played.type("/")
         await played.see("/new")
@@ -522,7 +524,7 @@ async def test_commands_files_and_things_to_do_are_listed_below_the_input():
         await played.until(lambda: "33%" not in played.screen)
 
 
-async def test_words_that_a_hook_refused_are_back_in_the_input():
+async def test_a_message_refused_by_a_hook_is_back_in_the_input():
     async with play() as played:
         played.host.tell(
             PromptRefused(of=1, text="first words", reason="Not those."),

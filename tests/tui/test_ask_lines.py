@@ -1,4 +1,4 @@
-"""What stays in sight of a question, which keys are told, and how high its panel is."""
+"""The question panel: its title, its key line and its height."""
 
 import pytest
 from hypothesis import given
@@ -42,12 +42,12 @@ def reported(standing: KeyState, asked: Asked = EDIT, unread: int = 0, counting:
     ],
     ids=lambda each: each.name if isinstance(each, KeyState) else "",
 )
-def test_only_keys_that_work_now_are_reported(standing: KeyState, words: str):
+def test_only_keys_that_work_now_are_shown(standing: KeyState, words: str):
     assert reported(standing) == words
     assert reported(standing, counting="answers 1 in 5 s") == f"{words}answers 1 in 5 s"
 
 
-def test_what_is_to_be_read_first_is_reported_before_the_keys():
+def test_unread_lines_are_shown_before_the_keys():
     assert reported(KeyState.READY, unread=1).startswith("↓ 1 more line, then y yes")
     assert reported(KeyState.READY, unread=7).startswith("↓ 7 more lines, then y yes")
     assert "more line" not in reported(KeyState.UNFOCUSED, unread=7)
@@ -60,15 +60,13 @@ def test_what_is_to_be_read_first_is_reported_before_the_keys():
         ((1, 5, 9), "Run?  ↑↓ 1-5 of 9"),
         ((5, 9, 9), "Run?  ↑↓ 5-9 of 9"),
     ],
-    ids=["all is seen", "more below", "more above"],
+    ids=["all visible", "more below", "more above"],
 )
-def test_the_title_shows_where_one_is_in_what_does_not_fit(
-    position: tuple[int, int, int], line: str
-):
+def test_the_title_shows_the_scroll_position(position: tuple[int, int, int], line: str):
     assert title_line("Run?", position, LOOK).plain == line
 
 
-def test_a_title_that_is_too_long_is_read_with_the_rest():
+def test_an_overlong_title_moves_into_the_body():
     long = replace(EDIT, title="Edit " + "deep/" * 40)
     assert short_title(long, QuestionStep.ANSWER, 40) == "Allow this?"
     text = "".join(line.plain for line in long_title(long, QuestionStep.ANSWER, 40))
@@ -88,12 +86,12 @@ def test_a_title_that_is_too_long_is_read_with_the_rest():
     ],
     ids=["command", "edit with a rule", "the rule", "suggestions", "a failure"],
 )
-def test_these_letters_answer_and_no_others(asked: Asked, step: QuestionStep, letters: str):
+def test_each_question_accepts_only_its_letters(asked: Asked, step: QuestionStep, letters: str):
     assert "".join(answer_letters(asked, step)) == letters
 
 
 @given(ANY_QUESTION, st.integers(0, 30), st.integers(20, 200), st.integers(16, 100))
-def test_a_panel_leaves_room_for_what_is_around_it(
+def test_a_panel_leaves_room_for_the_rest_of_the_screen(
     asked: Asked, notes: int, width: int, height: int
 ):
     room = panel_size(asked, QuestionStep.ANSWER, notes=notes, width=width, height=height)
@@ -103,13 +101,13 @@ def test_a_panel_leaves_room_for_what_is_around_it(
 
 
 @pytest.mark.parametrize("notes", [0, 3])
-def test_of_an_action_as_much_is_seen_as_can_be(notes: int):
+def test_an_action_gets_as_much_room_as_possible(notes: int):
     action = panel_size(COMMAND, QuestionStep.ANSWER, notes=notes, width=80, height=40)
     other = panel_size(FAILED, QuestionStep.ANSWER, notes=notes, width=80, height=40)
     assert action.body > other.body
     assert not action.cramped
 
 
-def test_where_there_is_no_room_for_both_the_notes_scroll_with_the_text():
+def test_notes_scroll_with_the_text_if_there_is_no_room_for_both():
     assert panel_size(COMMAND, QuestionStep.ANSWER, notes=6, width=80, height=18).cramped
     assert not panel_size(COMMAND, QuestionStep.ANSWER, notes=0, width=80, height=18).cramped

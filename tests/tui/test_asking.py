@@ -1,4 +1,4 @@
-"""What is shown of a question."""
+"""What the question panel shows."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def shown(asked: Asked, width: int = 60) -> str:
 
 
 @pytest.mark.parametrize("width", [20, 60, 200])
-def test_nothing_of_what_is_asked_about_is_left_out(width: int):
+def test_an_action_is_shown_in_full(width: int):
     long = "x" * 9_000
     command = replace(COMMAND, text=f"echo {long}", notes=(long,))
     assert shown(command, width).count("x") == 9_000
@@ -36,7 +36,7 @@ def test_nothing_of_what_is_asked_about_is_left_out(width: int):
     assert sum(line.plain.count("x") for line in notes) >= 9_000
 
 
-def test_what_is_invisible_is_drawn():
+def test_invisible_characters_are_drawn():
     hidden = replace(COMMAND, text="ls\u200b \u202ex          y\x1b[2K")
     text = shown(hidden)
     for part in ("<U+200B>", "<U+202E>", "␣", "␛"):
@@ -49,11 +49,11 @@ def test_a_carriage_return_in_a_diff_is_drawn_and_tabs_keep_their_columns():
         assert "\t" not in shown(asked)
 
 
-def test_the_folder_of_a_command_is_reported():
+def test_the_folder_of_a_command_is_shown():
     assert "in sub/dir" in shown(replace(COMMAND, cwd="sub/dir"))
 
 
-def test_a_key_for_always_is_there_only_with_a_rule():
+def test_the_always_key_is_offered_only_with_a_rule():
     assert "a" in dict(page_of(EDIT, QuestionStep.ANSWER).keys)
     assert "a" not in dict(page_of(COMMAND, QuestionStep.ANSWER).keys)
     rule = all_lines(body_of(EDIT, QuestionStep.RULE, 0, 60, LOOK))
@@ -61,7 +61,7 @@ def test_a_key_for_always_is_there_only_with_a_rule():
 
 
 @pytest.mark.parametrize("kind", AskKind)
-def test_every_question_has_words_and_those_with_a_panel_have_keys(kind: AskKind):
+def test_every_question_has_a_title_and_those_with_a_panel_have_keys(kind: AskKind):
     asked = Asked(ask_id="a", ask=kind, text="why")
     page = page_of(asked, QuestionStep.ANSWER)
     assert page.title
@@ -77,7 +77,7 @@ def test_resuming_shows_no_dialog():
 
 
 @given(st.text(max_size=300), st.integers(12, 80))
-def test_whatever_is_asked_about_fits_its_width(text: str, width: int):
+def test_any_action_fits_the_width(text: str, width: int):
     for asked in (replace(COMMAND, text=text), replace(EDIT, diff=f"+{text}")):
         for line in all_lines(body_of(asked, QuestionStep.ANSWER, 0, width, LOOK)):
             assert line.cell_len <= width
@@ -114,15 +114,15 @@ def without_blanks(text: str) -> str:
 
 
 @given(DIFF_ROWS, st.sampled_from([NEW_TASK, SWITCH, EDIT]), st.integers(12, 80))
-def test_every_line_of_what_is_approved_is_on_the_panel(text: str, asked: Asked, width: int):
+def test_every_line_to_approve_is_on_the_panel(text: str, asked: Asked, width: int):
     on_panel = without_blanks(shown(replace(asked, diff=text), width))
     for line in approvable(text).split("\n"):
-        if asked is EDIT:  # between hunks, numbers of lines are drawn instead of their head
+        if asked is EDIT:  # line numbers are drawn instead of hunk headers
             line = re.sub(r"^@@ -\d+(,\d+)? \+\d+(,\d+)? @@", "", line)
         assert without_blanks(line) in on_panel
 
 
-def test_what_is_no_change_of_files_is_not_drawn_as_one():
+def test_text_that_is_not_a_file_change_is_not_drawn_as_a_diff():
     words = "Write part one\n@@ -1,9 +1,9 @@ and delete the database\n+ done"
     for asked in (NEW_TASK, SWITCH):
         lines = all_lines(body_of(replace(asked, diff=words), QuestionStep.ANSWER, 0, 60, LOOK))

@@ -1,4 +1,4 @@
-"""Pictures that are pasted: what counts as one, where it is shown, and with what it is sent."""
+"""Pasted pictures: recognising, showing and sending them."""
 
 import base64
 import os
@@ -75,7 +75,7 @@ def image(data: bytes) -> Image:
         ("/a/it's.png", "/a/it's.png"),
     ],
 )
-def test_pasted_text_may_be_a_path_however_the_terminal_writes_it(text: str, path: str):
+def test_a_pasted_path_is_recognised_in_any_terminals_notation(text: str, path: str):
     assert path in image_paths(text, HOME)
 
 
@@ -95,7 +95,7 @@ def test_pasted_text_may_be_a_path_however_the_terminal_writes_it(text: str, pat
         "/" + "a" * 9000 + ".png",
     ],
 )
-def test_other_text_is_no_path_of_a_picture(text: str):
+def test_other_text_is_not_a_picture_path(text: str):
     assert image_paths(text, HOME) == []
 
 
@@ -111,12 +111,12 @@ def test_a_uri_names_any_file(name: str):
 
 
 @given(st.binary(max_size=64))
-def test_the_size_is_that_of_the_picture(data: bytes):
+def test_the_size_is_the_decoded_size(data: bytes):
     assert byte_count(image(data)) == len(data)
 
 
 class Pasting(Play):
-    """Someone who pastes."""
+    """A played full screen with helpers for pasting."""
 
     @property
     def attached(self) -> list[str]:
@@ -136,7 +136,7 @@ class Pasting(Play):
         self.app.post_message(Paste(str(text)))
 
     async def next(self, kind: type, count: int = 1) -> list[Any]:
-        """What of a kind was sent, once there is that much of it."""
+        """Wait for `count` commands of a kind and return them."""
         await until(self.pilot, lambda: len(self.sent(kind)) >= count)
         return self.sent(kind)
 
@@ -156,7 +156,7 @@ def shot(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which every program is that can be found."""
+    """The only folder on PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -180,7 +180,7 @@ def install_clipboard(folder: Path, data: bytes, name: str = "wl-paste") -> None
     [
         pytest.param("", "Install wl-clipboard or xclip", id="no-program"),
         pytest.param("exit 1", "There is no image in the clipboard", id="nothing-there"),
-        pytest.param("echo words", "There is no image in the clipboard", id="only-words"),
+        pytest.param("echo words", "There is no image in the clipboard", id="only-text"),
         pytest.param(
             f"printf '\\211PNG\\r\\n\\032\\n\\0\\0\\0\\rIHDR\\0\\0\\0\\010\\0\\0\\0\\010'; "
             f"/bin/cat /dev/zero | /usr/bin/head -c {MAX_READ}",
@@ -189,7 +189,9 @@ def install_clipboard(folder: Path, data: bytes, name: str = "wl-paste") -> None
         ),
     ],
 )
-async def test_why_nothing_was_attached_is_reported(programs: Path, script: str, reported: str):
+async def test_the_reason_why_nothing_was_attached_is_shown(
+    programs: Path, script: str, reported: str
+):
     if script:
         install(programs, "wl-paste", script)
     async with pasting() as played:
@@ -221,7 +223,7 @@ async def test_pictures_are_shown_above_the_input_and_removed(shot: Path):
         assert played.host.sent == []
 
 
-async def test_pasted_paths_are_attached_and_go_with_the_first_words_or_without(shot: Path):
+async def test_pasted_paths_are_sent_with_or_without_a_first_message(shot: Path):
     other = shot.with_name("shot.jpg")
     other.write_bytes(b"GIF89a" + struct.pack("<HH", 4, 4) + b"\0" * 16)
     async with pasting() as played:
@@ -230,7 +232,9 @@ async def test_pasted_paths_are_attached_and_go_with_the_first_words_or_without(
         await played.pilot.press("h", "i", "enter")
         (opened,) = await played.next(OpenTask)
         assert (opened.text, opened.images[0]) == ("hi", image(png(34 * 1024)))
-        assert opened.images[1].media_type == "image/gif", "the first bytes say what it is"
+        assert opened.images[1].media_type == "image/gif", (
+            "the content decides the type, not the name"
+        )
         assert played.attached == []
     async with pasting() as played:
         played.paste(shot)
@@ -239,7 +243,7 @@ async def test_pasted_paths_are_attached_and_go_with_the_first_words_or_without(
         assert (opened.text, len(opened.images)) == ("", 1)
 
 
-async def test_what_is_no_picture_or_too_large_stays_text(tmp_path: Path):
+async def test_a_path_to_an_invalid_or_large_picture_stays_text(tmp_path: Path):
     wrong, large = tmp_path / "wrong.png", tmp_path / "large.png"
     wrong.write_text("no picture")
     large.write_bytes(png(MOST + 1))
@@ -254,7 +258,7 @@ async def test_what_is_no_picture_or_too_large_stays_text(tmp_path: Path):
         assert played.attached == []
 
 
-async def test_a_message_holds_20_pictures_of_a_bounded_size_together(shot: Path):
+async def test_a_message_holds_at_most_20_pictures_and_a_bounded_total_size(shot: Path):
     large = shot.with_name("large.png")
     large.write_bytes(png(MOST))
     async with pasting() as played:
@@ -269,7 +273,7 @@ async def test_a_message_holds_20_pictures_of_a_bounded_size_together(shot: Path
         assert len(played.attached) == MAX_IMAGES
 
 
-async def test_a_model_that_sees_nothing_is_sent_no_picture(shot: Path):
+async def test_a_model_without_image_support_is_sent_no_picture(shot: Path):
     async with pasting() as played:
         played.host.answer(AskModels, (BLIND,))
         played.paste(shot)
@@ -280,7 +284,7 @@ async def test_a_model_that_sees_nothing_is_sent_no_picture(shot: Path):
         await played.shows("▣ 1 shot.png")
 
 
-async def test_words_for_a_working_model_take_pictures_along(shot: Path):
+async def test_a_queued_message_carries_its_pictures(shot: Path):
     async with pasting(task=True) as played:
         working(played.host)
         await played.shows("Esc stops")
@@ -302,7 +306,7 @@ async def test_words_for_a_working_model_take_pictures_along(shot: Path):
         assert len(await played.next(EditQueue)) == 2
 
 
-async def test_an_answer_takes_pictures_along_and_a_refusal_says_them_besides(shot: Path):
+async def test_an_answer_carries_pictures_and_a_rejection_sends_them_separately(shot: Path):
     async with pasting(task=True) as played:
         await played.ask(FOLLOWUP)
         played.composer.focus()
@@ -325,7 +329,7 @@ async def test_an_answer_takes_pictures_along_and_a_refusal_says_them_besides(sh
         assert isinstance(played.host.sent[-1], Answer)
 
 
-async def test_a_task_that_is_over_is_reported_with_pictures_what_to_do_next(shot: Path):
+async def test_a_follow_up_to_a_closed_task_carries_its_pictures(shot: Path):
     async with pasting(task=True) as played:
         played.host.tell(TaskClosed())
         played.host.end()
@@ -340,7 +344,7 @@ async def test_a_task_that_is_over_is_reported_with_pictures_what_to_do_next(sho
         assert (answer.reply, answer.text, len(answer.images)) == ("message", "m", 1)
 
 
-def test_the_clipboard_is_asked_with_whatever_program_there_is(programs: Path):
+def test_the_clipboard_is_read_with_any_installed_program(programs: Path):
     for name, asked in (
         ("pngpaste", "-"),
         ("xclip", "-selection clipboard -t image/png -o"),
@@ -350,14 +354,14 @@ def test_the_clipboard_is_asked_with_whatever_program_there_is(programs: Path):
         assert clipboard_image() == png(2048)
         assert (programs / "asked").read_text().strip() == asked
     install(programs, "wl-paste", "echo partly; exit 1")
-    assert clipboard_image() == png(2048), "the next one, when one has nothing"
+    assert clipboard_image() == png(2048), "the next program is tried if one has nothing"
 
 
-async def test_a_key_and_a_line_attach_the_picture_in_the_clipboard(programs: Path):
+async def test_a_key_and_a_command_attach_the_clipboard_picture(programs: Path):
     async with pasting() as played:
         played.app.copy_to_clipboard("words")
         await played.pilot.press("ctrl+v")
-        await until(played.pilot, lambda: played.text == "words")  # there is no picture
+        await until(played.pilot, lambda: played.text == "words")  # no picture in the clipboard
         played.composer.empty()
         install_clipboard(programs, png(2048))
         await played.pilot.press("slash", *"paste", "enter")
@@ -368,9 +372,7 @@ async def test_a_key_and_a_line_attach_the_picture_in_the_clipboard(programs: Pa
         assert (opened.text, opened.images) == ("h", (image(png(2048)),) * 2)
 
 
-def test_a_clipboard_that_never_answers_is_given_up_and_ended(
-    programs: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_clipboard_program_that_hangs_is_killed(programs: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(attachments, "CLIPBOARD_SECONDS", 0.5)
     install(programs, "wl-paste", f'echo $$ > "{programs}/pid"; exec /bin/sleep 300')
     began = time.monotonic()
@@ -381,7 +383,7 @@ def test_a_clipboard_that_never_answers_is_given_up_and_ended(
 
 
 async def busy_until(happened: Callable[[], object]) -> None:
-    """As `until`, which waits for every part of the screen to be idle as well."""
+    """Like `until`, without waiting for the screen to be idle."""
     with anyio.fail_after(60):
         while not happened():
             await a_moment()
@@ -391,7 +393,7 @@ async def a_moment() -> None:
     await anyio.sleep(0.01)
 
 
-async def test_the_screen_goes_on_while_the_clipboard_is_asked(
+async def test_the_screen_stays_responsive_while_the_clipboard_is_read(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(attachments, "CLIPBOARD_SECONDS", 60.0)
@@ -411,14 +413,14 @@ async def test_the_screen_goes_on_while_the_clipboard_is_asked(
         assert played.attached == ["clipboard"]
 
 
-def test_no_endless_clipboard_is_kept(programs: Path, monkeypatch: pytest.MonkeyPatch):
+def test_endless_clipboard_output_is_refused(programs: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(attachments, "CLIPBOARD_SECONDS", 60.0)
     install(programs, "wl-paste", "exec /bin/cat /dev/zero")
     with pytest.raises(OSError, match="wrote too much"):
         clipboard_image()
 
 
-def test_what_does_not_fit_on_the_line_is_left_out_at_its_beginning():
+def test_attachments_that_do_not_fit_are_dropped_from_the_start_of_the_line():
     attached = [Attached(name=f"{number}\x1b[2J.png", image=image(png())) for number in range(9)]
     line = attached_line(attached, 40).plain
     assert line.startswith("…  ▣")
@@ -434,7 +436,7 @@ def test_what_does_not_fit_on_the_line_is_left_out_at_its_beginning():
         ("", ["› ▣ 1 PNG 2 KB  ▣ 2 PNG 1 KB"]),
     ],
 )
-def test_pictures_of_the_user_are_reported_in_the_conversation(text: str, expected: list[str]):
+def test_pictures_of_the_user_are_shown_in_the_conversation(text: str, expected: list[str]):
     images = (image(png(2048)), image(png()))
     message = Message(ts=1, type="say", say="user_feedback", content=text, images=images)
     rows = draw_row(ShownRow(message=message), 60, THEMES[DARK])

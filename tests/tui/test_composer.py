@@ -1,4 +1,4 @@
-"""What is typed: triggers, several lines, and what was said before."""
+"""The input area: triggers, several lines and the history."""
 
 import pytest
 from textual.app import App, ComposeResult
@@ -31,15 +31,15 @@ pytestmark = pytest.mark.anyio
         ("", None),
     ],
 )
-def test_a_trigger_is_known_by_where_it_stands(before: str, found: TriggerText | None):
+def test_a_trigger_is_recognised_by_its_position(before: str, found: TriggerText | None):
     assert find_trigger(before) == found
 
 
-class Desk(App[None]):
-    def __init__(self, *said: str) -> None:
+class ComposerApp(App[None]):
+    def __init__(self, *history: str) -> None:
         super().__init__()
         self.memory = InputHistory()
-        for text in said:
+        for text in history:
             self.memory.add(text)
         self.composer = Composer(self.memory)
         self.submitted: list[str] = []
@@ -56,7 +56,7 @@ class Desk(App[None]):
 
 
 async def test_enter_sends_and_with_shift_or_alt_breaks_the_line():
-    app = Desk()
+    app = ComposerApp()
     async with app.run_test() as pilot:
         await pilot.press("a", "shift+enter", "b", "alt+enter", "c", "ctrl+j", "d", "enter")
         await pilot.pause()
@@ -67,8 +67,8 @@ async def test_enter_sends_and_with_shift_or_alt_breaks_the_line():
         assert len(app.submitted) == 1
 
 
-async def test_up_and_down_go_through_what_was_said_and_the_draft_comes_back():
-    app = Desk("first", "second\nline")
+async def test_up_and_down_go_through_the_history_and_the_draft_returns():
+    app = ComposerApp("first", "second\nline")
     async with app.run_test() as pilot:
         await pilot.press("d", "r", "a", "f", "t", "up")
         assert app.composer.text == "second\nline"
@@ -80,8 +80,8 @@ async def test_up_and_down_go_through_what_was_said_and_the_draft_comes_back():
         assert app.composer.text == "draft"
 
 
-async def test_an_open_picker_takes_the_keys_that_choose():
-    app = Desk("earlier")
+async def test_an_open_picker_gets_the_selection_keys():
+    app = ComposerApp("earlier")
     async with app.run_test() as pilot:
         app.composer.picking = True
         await pilot.press("slash", "up", "down", "enter")
@@ -99,8 +99,8 @@ async def test_an_open_picker_takes_the_keys_that_choose():
         ("a\nb @x", "@/y ", "a\nb @/y "),
     ],
 )
-async def test_a_choice_takes_the_place_of_what_was_typed(text: str, insert: str, whole: str):
-    app = Desk()
+async def test_a_choice_replaces_the_typed_text(text: str, insert: str, whole: str):
+    app = ComposerApp()
     async with app.run_test() as pilot:
         app.composer.set_text(text)
         await pilot.pause()

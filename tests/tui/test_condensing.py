@@ -1,4 +1,4 @@
-"""While the conversation is summarised: the screen says so, and what is typed waits."""
+"""While the conversation is condensed, the screen says so and messages wait."""
 
 import pytest
 
@@ -23,7 +23,7 @@ async def condense(played: Play) -> None:
     await played.until(lambda: played.sent(Condense) != [])
 
 
-async def test_the_screen_says_so_until_the_question_is_back():
+async def test_the_screen_shows_condensing_until_the_question_returns():
     async with play() as played:
         await condense(played)
         await played.see(SUMMARISING)
@@ -35,15 +35,15 @@ async def test_the_screen_says_so_until_the_question_is_back():
         assert SUMMARISING not in played.screen
 
 
-async def test_a_message_waits_and_is_what_to_do_next():
+async def test_a_message_sent_while_condensing_becomes_the_follow_up():
     async with play() as played:
         await condense(played)
         await played.type("more")
         await played.press("enter")
-        (said,) = played.sent(Speak)
-        assert said.text == "more"
+        (sent,) = played.sent(Speak)
+        assert sent.text == "more"
         assert played.sent(Answer) == []
-        played.host.tell(UserSpoke(message_id=said.message_id, text="more"))
+        played.host.tell(UserSpoke(message_id=sent.message_id, text="more"))
         await played.see("⋯ more")
         played.host.tell(Condensed(upto=1, summary="Shorter."), done("a2"))
         await played.until(lambda: played.sent(Answer) != [])
@@ -51,7 +51,7 @@ async def test_a_message_waits_and_is_what_to_do_next():
         assert (answer.ask_id, answer.text) == ("a2", "more")
 
 
-async def test_words_that_were_refused_stand_in_the_input_area_again():
+async def test_a_refused_message_is_back_in_the_input():
     async with play() as played:
         played.host.tell(CompletionOffered(result="Done."), done("a1"))
         await played.see("What next? Or /new")

@@ -1,4 +1,4 @@
-"""What somebody meets who has never read the manual."""
+"""What a new user meets in the full screen."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -50,7 +50,7 @@ HELD = "Session t7 is open in process 12. Close it there, or start another."
 
 
 class HeldHost(ScriptedHost):
-    """Some tasks are open in another terminal."""
+    """A host where task t7 is open in another terminal."""
 
     async def send(self, command: Command) -> None:
         match command:
@@ -63,7 +63,7 @@ class HeldHost(ScriptedHost):
 
 
 @asynccontextmanager
-async def beginning(**opening: Any) -> AsyncIterator[Play]:
+async def new_screen(**opening: Any) -> AsyncIterator[Play]:
     host = HeldHost()
     app = FullScreen(host, StartOptions(home="/home/ada", **opening))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -73,7 +73,7 @@ async def beginning(**opening: Any) -> AsyncIterator[Play]:
 
 
 async def test_a_task_that_is_open_elsewhere_is_reported_and_nothing_else_changes():
-    async with beginning(first=OpenTask(task_id="t1", text=TASK)) as played:
+    async with new_screen(first=OpenTask(task_id="t1", text=TASK)) as played:
         played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK))
         await played.settle()
         await played.app.open_task("t7")
@@ -82,16 +82,16 @@ async def test_a_task_that_is_open_elsewhere_is_reported_and_nothing_else_change
         assert not await played.app.send(DeleteTask(task_id="t7"))
 
 
-async def test_what_cannot_be_opened_at_the_beginning_ends_it_as_what_it_is():
+async def test_a_task_that_cannot_be_opened_at_start_ends_with_its_own_error():
     with pytest.raises((WorkerFailed, StorageError)):  # noqa: PT012 (it ends on its way out)
-        async with beginning(first=ReopenTask(task_id="t7")) as played:
+        async with new_screen(first=ReopenTask(task_id="t7")) as played:
             app = played.app
             await played.until(lambda: app.crash is not None)
             assert isinstance(app.crash, StorageError)
             assert str(app.crash) == HELD
 
 
-async def test_a_word_in_the_input_area_answers_as_the_key_does():
+async def test_a_word_in_the_input_answers_like_its_key():
     async with play() as played:
         for word, reply in (("y", "yes"), ("Yes", "yes"), ("no", "no")):
             await played.ask(COMMAND)
@@ -103,7 +103,7 @@ async def test_a_word_in_the_input_area_answers_as_the_key_does():
 
 
 @pytest.mark.parametrize("word", ["y", "yes"])
-async def test_a_word_that_was_begun_before_the_question_was_in_sight_answers_nothing(
+async def test_a_word_started_before_the_question_was_visible_answers_nothing(
     word: str,
 ):
     async with play() as played:
@@ -115,7 +115,7 @@ async def test_a_word_that_was_begun_before_the_question_was_in_sight_answers_no
         await played.press("enter")
         assert played.sent(Answer) == []
         assert played.sent(Speak) == []
-        if word != "y":  # which is taken for a key that came too early, and is gone
+        if word != "y":  # "y" counts as a key pressed too early and is dropped
             await played.see(TYPED_AHEAD[:40])
 
 
@@ -157,7 +157,7 @@ async def test_pages_scroll_the_conversation_from_anywhere_also_while_it_streams
         assert played.app._page.transcript.scroll_y < place
 
 
-async def test_words_typed_at_the_conversation_and_an_unknown_command_stay_in_the_input():
+async def test_text_typed_at_the_conversation_and_unknown_commands_stay_in_the_input():
     async with play() as played:
         reading(played.host)
         await played.settle()
@@ -172,8 +172,8 @@ async def test_words_typed_at_the_conversation_and_an_unknown_command_stay_in_th
         assert played.composer.text == "/nosuch foo"
 
 
-async def test_a_model_is_chosen_before_the_first_task_and_holds_for_those_after_it():
-    async with beginning() as played:
+async def test_a_model_chosen_before_the_first_task_applies_to_all_later_ones():
+    async with new_screen() as played:
         model = KnownModel(provider="openai", model="gpt-5.2")
         played.host.answer(AskModels, (model,))
         await played.type("/model gpt-5.2")
@@ -194,14 +194,14 @@ async def test_a_model_is_chosen_before_the_first_task_and_holds_for_those_after
             await played.settle()
 
 
-async def test_what_was_typed_before_the_screen_is_in_the_input():
-    async with beginning(draft="fix the bug") as played:
+async def test_text_typed_before_the_screen_opened_is_in_the_input():
+    async with new_screen(draft="fix the bug") as played:
         assert played.app._page.composer.text == "fix the bug"
         assert not played.host.sent
 
 
-async def test_what_can_be_chosen_is_listed_before_the_first_task_with_the_choice_marked():
-    async with beginning() as played:
+async def test_modes_and_models_are_listed_before_the_first_task_with_the_choice_marked():
+    async with new_screen() as played:
         known = [KnownModel(provider="openai", model=each) for each in ("gpt-5.1", "gpt-5.2")]
         played.host.answer(AskModels, tuple(known))
         assert not await played.app.send(SwitchModel(task_id="", provider="x", model="nosuch"))
@@ -224,11 +224,11 @@ async def test_what_can_be_chosen_is_listed_before_the_first_task_with_the_choic
         await played.press("f1")
         await played.see("Everywhere")
         assert "Shift+Tab" in played.screen
-        assert "Ctrl+M" not in played.screen, "keys that are shown work on every terminal"
+        assert "Ctrl+M" not in played.screen, "help shows only keys that work on every terminal"
 
 
-async def test_acting_unasked_can_be_chosen_before_a_task_and_holds_for_that_one():
-    async with beginning() as played:
+async def test_auto_approve_chosen_before_a_task_applies_to_that_task_only():
+    async with new_screen() as played:
         await played.type("/approve on")
         await played.press("enter")
         await played.settle()
@@ -254,7 +254,7 @@ def _unreachable(played: Play, request: str, attempt: int) -> None:
     )
 
 
-async def test_one_request_that_is_tried_again_is_one_row_that_counts():
+async def test_a_retried_request_is_one_row_with_a_count():
     async with play(size=(100, 30)) as played:
         for attempt in range(1, 5):
             _unreachable(played, f"r{attempt}", attempt)
@@ -267,7 +267,7 @@ async def test_one_request_that_is_tried_again_is_one_row_that_counts():
         assert played.screen.count("cannot be reached") == 2
 
 
-async def test_an_action_that_does_not_fit_is_not_approved_before_its_end_was_in_sight():
+async def test_a_long_action_is_not_approved_before_its_end_was_visible():
     async with play(size=(60, 16)) as played:
         long = "\n".join(f"echo {n}" for n in range(40))
         reading(played.host)
@@ -286,7 +286,7 @@ async def test_an_action_that_does_not_fit_is_not_approved_before_its_end_was_in
         assert [each.reply for each in played.sent(Answer)] == ["yes"]
 
 
-async def test_no_rule_is_offered_for_what_was_not_read():
+async def test_a_rule_needs_the_whole_action_to_be_read():
     async with play(size=(60, 16)) as played:
         long = "\n".join(f"+line {n}" for n in range(40))
         played.host.tell(replace(EDIT, diff=f"@@ -0,0 +1,40 @@\n{long}"))
@@ -296,7 +296,7 @@ async def test_no_rule_is_offered_for_what_was_not_read():
         assert "more lines, then y yes" in played.screen
 
 
-async def test_who_stopped_it_sees_that_it_is_stopped():
+async def test_a_stopped_task_is_shown_as_stopped():
     async with play() as played:
         working(played.host)
         played.host.tell(StepCancelled(), Asked(ask_id="a8", ask=AskKind.RESUME_TASK))

@@ -1,4 +1,4 @@
-"""What is folded when: news are put together, and a long past does not keep anybody waiting."""
+"""When events are folded: streamed pieces are merged, and a long history opens fast."""
 
 import pytest
 from hypothesis import given
@@ -57,7 +57,7 @@ BEGIN = (
 
 
 @given(PIECES)
-async def test_pieces_that_are_put_together_make_the_same_rows(pieces: list[Fact]):
+async def test_merged_pieces_make_the_same_rows(pieces: list[Fact]):
     events = reported(*BEGIN, *pieces)
     followed, one_by_one = WatchedTask("t1"), View()
     for event in events:
@@ -80,7 +80,7 @@ async def test_a_flood_of_pieces_is_folded_at_once():
     assert followed.view.messages[-1].text == "x" * 5_000
 
 
-async def test_the_end_of_a_long_past_is_seen_before_all_of_it_is_folded():
+async def test_the_end_of_a_long_history_is_shown_before_all_of_it_is_folded():
     followed = WatchedTask("t1")
     for event in reported(*long_past(3_000, "the last words")):
         followed.receive(event)
@@ -100,7 +100,7 @@ async def test_the_end_of_a_long_past_is_seen_before_all_of_it_is_folded():
     assert all(whole[ts] == text for ts, text in tail.items())
 
 
-async def test_a_call_that_was_taken_back_counts_as_not_done_until_one_goes_back_to_it():
+async def test_a_rewound_call_counts_as_skipped_until_it_is_restored():
     done = ToolFinished(call_id="c", text="The file is as you specified it.")
     followed = WatchedTask("t1")
     endings = []

@@ -1,4 +1,4 @@
-"""What names, arguments and questions may hold, and what of it reaches the screen."""
+"""Hostile text in names, arguments and questions is shown safely."""
 
 import json
 import time
@@ -33,7 +33,7 @@ UNSEEN = "\x00\x07\x1b\x7f\x9b\xad\u200b\u202e\u2066\ufeff\ue000\udcff\U000e0041
 @pytest.mark.parametrize(
     "reported", ["\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0/0/0\x07", "\x1b[?62;22c"]
 )
-def test_what_the_terminal_shows_late_is_not_typed(reported: str):
+def test_a_late_terminal_reply_is_not_typed(reported: str):
     parser = KeyParser()
     assert list(parser.feed(reported)) == []
     typed = [key for key in parser.feed(f"a{reported}b") if isinstance(key, Key)]
@@ -41,7 +41,7 @@ def test_what_the_terminal_shows_late_is_not_typed(reported: str):
 
 
 @given(st.text())
-def test_every_letter_is_seen_and_counts_as_one(text: str):
+def test_every_character_is_visible_and_counts_as_one(text: str):
     drawn = visible_characters(text)
     assert len(drawn) == len(text)
     assert visible_characters(drawn) == drawn
@@ -50,7 +50,7 @@ def test_every_letter_is_seen_and_counts_as_one(text: str):
 
 
 @pytest.mark.parametrize("char", ["\ufff0", "\U000e0080", "\U0001d173", "\ue000", "\U000f0000"])
-def test_what_no_font_shows_is_spelled_out(char: str):
+def test_characters_without_a_glyph_are_spelled_out(char: str):
     key_label = f"<U+{ord(char):04X}>"
     assert plainly_visible(f"a{char}b") == f"a{key_label}b"
     assert approvable(f"a{char}b") == f"a{key_label}b"
@@ -69,12 +69,12 @@ def test_a_question_that_is_nested_too_deep_is_plain_text():
     assert ceiling(deep) == "This session has reached its limit."
 
 
-def test_a_suggestion_shows_the_mode_it_goes_on_in():
+def test_a_suggestion_shows_the_mode_it_switches_to():
     lines = [line.plain for line in all_lines(body_of(FOLLOWUP, QuestionStep.CHOICE, 0, 70, LOOK))]
     assert any("Banker's rounding  → architect mode" in line for line in lines)
 
 
-def test_blanks_at_the_end_of_a_command_are_drawn_and_a_fold_is_distinguished_from_a_line():
+def test_trailing_blanks_are_drawn_and_wrapped_lines_are_marked():
     command = replace(COMMAND, text=f"rm -rf a \\ \nls {'x' * 40}", cwd="")
     lines = [line.plain for line in all_lines(body_of(command, QuestionStep.ANSWER, 0, 30, LOOK))]
     assert lines[0] == "$ rm -rf a \\␣"
@@ -97,14 +97,14 @@ async def test_nothing_raw_reaches_the_screen_from_the_input_area():
         await played.pilot.press("enter")
         await played.until(lambda: "\x1b]52" in played.composer.text)
         assert not set("\x1b\x07") & set(played.screen)
-        # a line for the shell that comes in one piece is not for the model
+        # a shell line pasted in one piece does not go to the model
         played.composer.set_text("!true")
         played.composer.action_submit()
         await played.until(lambda: isinstance(played.app.screen, ShellScreen))
         assert played.host.sent == []
 
 
-async def test_a_question_that_is_not_in_sight_takes_no_answer():
+async def test_a_question_that_is_not_visible_takes_no_answer():
     async with play() as played:
         asking_about_a_command(played.host)
         panel = played.panel

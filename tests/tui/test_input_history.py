@@ -1,4 +1,4 @@
-"""What was said in earlier sessions."""
+"""The input history, shared between sessions."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def test_entries_are_kept_newest_last(tmp_path: Path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_blanks_and_immediate_repeats_are_not_added(tmp_path: Path):
+def test_blank_lines_and_immediate_repeats_are_not_added(tmp_path: Path):
     history = InputHistory(tmp_path / "history.json")
     for text in ("one", "one", "  \n", "two", "one"):
         history.add(text)
@@ -41,7 +41,7 @@ def test_five_hundred_are_kept(tmp_path: Path):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"entries": 3}', '{"entries": [1, null]}', "\x00", "[" * 100_000]
 )
-def test_a_bad_file_holds_nothing_and_is_replaced(tmp_path: Path, text: str):
+def test_an_invalid_file_counts_as_empty_and_is_replaced(tmp_path: Path, text: str):
     path = tmp_path / "history.json"
     path.write_text(text)
     history = InputHistory(path)
@@ -50,27 +50,27 @@ def test_a_bad_file_holds_nothing_and_is_replaced(tmp_path: Path, text: str):
     assert InputHistory(path).entries == ["one"]
 
 
-def test_bytes_that_are_no_text_are_a_bad_file(tmp_path: Path):
+def test_a_file_that_is_not_text_counts_as_empty(tmp_path: Path):
     path = tmp_path / "history.json"
     path.write_bytes(b"\xff\xfe\xff")
     assert InputHistory(path).entries == []
 
 
-def test_what_another_session_adds_is_kept(tmp_path: Path):
+def test_entries_of_another_session_are_kept(tmp_path: Path):
     one, other = InputHistory(tmp_path / "h.json"), InputHistory(tmp_path / "h.json")
     one.add("from one")
     other.add("from the other")
     assert InputHistory(tmp_path / "h.json").entries == ["from one", "from the other"]
 
 
-def test_what_cannot_be_written_is_kept_in_memory(tmp_path: Path):
+def test_entries_stay_in_memory_if_the_file_cannot_be_written(tmp_path: Path):
     (tmp_path / "file").write_text("")
     history = InputHistory(tmp_path / "file" / "h.json")
     history.add("one")
     assert history.entries == ["one"]
 
 
-def test_nothing_is_left_behind(tmp_path: Path):
+def test_no_temporary_file_is_left(tmp_path: Path):
     InputHistory(tmp_path / "h.json").add("one")
     assert os.listdir(tmp_path) == ["h.json"]
 

@@ -1,4 +1,4 @@
-"""Working for an intent, on the full screen: what is told of it, and what it has one asked."""
+"""Intents on the full screen: the header, the picker and the questions."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def plain(lines: list[Text]) -> str:
 
 
 def colour_of(words: str, lines: list[Text]) -> str:
-    """The colour in which words are drawn."""
+    """The colour of a text."""
     for line in lines:
         if (at := line.plain.find(words)) >= 0:
             colour = line.get_style_at_offset(CONSOLE, at).color
@@ -82,21 +82,21 @@ AROUND = HeaderFacts(about=ABOUT, home="/home/ada", intent="INT-001", intent_nam
         (44, "rookery  INT-001 "),
     ],
 )
-def test_the_header_names_the_intent_and_more_of_it_where_there_is_room(width: int, reported: str):
+def test_the_header_names_the_intent_and_its_title_if_there_is_room(width: int, reported: str):
     line = header_line(AROUND, LOOK, width)
     assert reported in line.plain
     assert line.cell_len <= width
 
 
-def test_where_there_is_no_intent_the_header_is_as_it_was():
+def test_without_an_intent_the_header_does_not_change():
     line = header_line(replace(AROUND, intent="", intent_name="x"), LOOK, 100).plain
     assert "code · anthropic/claude-opus-4.6 · ~/shop" in line
 
 
-# choosing one
+# choosing an intent
 
 
-async def test_an_intent_is_picked_for_the_task_and_one_with_a_problem_is_not():
+async def test_an_intent_is_picked_for_the_task_unless_it_has_a_problem():
     async with handler() as it:
         it.host.answer(AskIntents, ())
         await it.open(IntentScreen)
@@ -146,7 +146,7 @@ async def _say(played: Play, line: str) -> None:
     await played.settle()
 
 
-async def test_an_intent_that_is_chosen_before_a_task_is_reported_to_it_and_to_no_other():
+async def test_an_intent_chosen_before_a_task_applies_to_that_task_only():
     async with play(task=False) as played:
         played.host.answer(AskIntents, INTENTS)
         await _say(played, "/intent INT-002")
@@ -171,10 +171,10 @@ async def test_an_intent_that_is_chosen_before_a_task_is_reported_to_it_and_to_n
         assert played.sent(OpenTask)[-1].intent == ""
 
 
-# what is asked
+# questions
 
 
-async def test_a_line_names_the_intent_of_a_task_that_runs_and_the_header_follows_it():
+async def test_the_header_follows_the_intent_and_a_command_selects_another():
     async with play() as played:
         assert "INT-" not in played.lines[0]
         played.host.tell(SELECTED)
@@ -201,14 +201,14 @@ def test_the_reasons_have_their_codes_and_each_target_its_verdict():
     ]
 
 
-def test_what_is_reported_with_its_code_is_not_reported_again_but_other_notes_are():
+def test_a_reason_shown_with_its_code_is_not_repeated_as_a_note():
     noted = replace(GOVERNED, notes=(WHY, "deletes 3 files"))
     footing = plain(footing_of(noted, QuestionStep.ANSWER, 74, LOOK))
     assert footing.count(WHY) == 1
     assert "! deletes 3 files" in footing
 
 
-def test_the_real_place_of_a_target_is_reported():
+def test_the_real_path_of_a_target_is_shown():
     target = AskedTarget(path="a", op="create", verdict="outside", real_path="/etc/a\u202e")
     asked = replace(GOVERNED, governance=replace(OUTSIDE, targets=(target,)))
     assert "✗ create a  outside; it is /etc/a<U+202E>" in plain(
@@ -217,7 +217,7 @@ def test_the_real_place_of_a_target_is_reported():
 
 
 @given(st.text(max_size=200), st.integers(12, 80))
-def test_nothing_of_it_is_left_out_and_all_of_it_fits(text: str, width: int):
+def test_a_governance_question_is_shown_in_full_and_fits(text: str, width: int):
     target = AskedTarget(path=f"{'x' * 90}{text}", op="create", verdict="out_of_scope")
     reason = AskedReason(code="REQ-001", error_type="", text=f"{'y' * 90}{text}")
     pattern = f"{'z' * 90}{text}"
@@ -246,7 +246,7 @@ def test_nothing_of_it_is_left_out_and_all_of_it_fits(text: str, width: int):
     [(GOVERNED, "yntesr"), (UNKNOWN, "yntsr"), (ONLY_STOPPING, "ynsr"), (COMMAND, "ynr")],
     ids=["all", "no pattern", "only stopping", "no intent"],
 )
-def test_only_what_is_offered_has_a_key(asked: Asked, letters: str):
+def test_only_offered_choices_have_a_key(asked: Asked, letters: str):
     assert "".join(answer_letters(asked, QuestionStep.ANSWER)) == letters
     assert "".join(answer_letters(asked, QuestionStep.TASK)) == "yn"
 
@@ -278,7 +278,7 @@ def test_only_what_is_offered_has_a_key(asked: Asked, letters: str):
     ],
     ids=["files", "scope", "commands"],
 )
-def test_what_a_choice_would_allow_is_reported(
+def test_a_choice_shows_what_it_would_allow(
     asked: Asked, step: QuestionStep, title: str, what: str, allowed: str
 ):
     assert page_of(asked, step).title == title
@@ -292,7 +292,7 @@ def answers(played: Play) -> list[tuple[Any, ...]]:
     return [(each.reply, each.choice, each.digest) for each in played.sent(Answer)]
 
 
-async def test_a_choice_shows_what_it_would_allow_before_it_counts():
+async def test_a_choice_must_be_confirmed_after_showing_what_it_allows():
     async with play() as played:
         for key, choice, shown in (
             ("t", "task", "this counts as in scope:"),
@@ -303,7 +303,7 @@ async def test_a_choice_shows_what_it_would_allow_before_it_counts():
             await played.press(key)
             await played.see(shown)
             assert "src/api/user.py" in played.screen
-            await played.press("y")  # too early: it was not in sight for long enough
+            await played.press("y")  # too early: it was not visible for long enough
             assert answers(played) == []
             await played.ripen()
             await played.press("n")
@@ -333,7 +333,7 @@ async def test_a_choice_inside_a_word_or_not_offered_is_text():
         assert answers(played) == []
 
 
-async def test_a_letter_in_the_input_area_is_no_answer_unless_it_is_the_reason():
+async def test_a_letter_in_the_input_is_not_an_answer_except_as_a_reason():
     async with play() as played:
         asking_beyond_the_scope(played.host)
         await played.ripen()
@@ -350,7 +350,7 @@ async def test_a_letter_in_the_input_area_is_no_answer_unless_it_is_the_reason()
         assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", "s")]
 
 
-# what came of it
+# results
 
 
 CRITERIA = """\
@@ -360,7 +360,7 @@ Acceptance criteria of INT-001:
   ? A3 claimed, not checked: Somebody has read it."""
 
 
-def test_acceptance_criteria_stand_below_each_other_in_their_colours():
+def test_acceptance_criteria_are_listed_in_their_colours():
     row = ShownRow(message=Message(ts=1, type="say", say="note", content=CRITERIA))
     strips = draw_row(row, 60, LOOK)
     assert [strip.text.rstrip() for strip in strips] == [

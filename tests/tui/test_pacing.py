@@ -1,4 +1,4 @@
-"""How often there is a picture of a stream."""
+"""How often a stream is redrawn."""
 
 import pytest
 from hypothesis import given
@@ -24,9 +24,15 @@ MOMENTS = st.floats(0.0, 1e6)
         (10.0, 10.0 - TYPING_SECONDS, FRAME_SECONDS),
         (10.0 - FRAME_SECONDS / 2, LONG_AGO, FRAME_SECONDS / 2),
     ],
-    ids=["the first", "right after one", "while typing", "typed before", "half the time is over"],
+    ids=[
+        "first frame",
+        "right after a frame",
+        "while typing",
+        "typed before",
+        "half the delay is over",
+    ],
 )
-def test_a_picture_waits_for_the_last_one_and_for_who_types(
+def test_a_frame_waits_after_the_last_one_and_longer_while_typing(
     last_at: float, key_at: float, wait: float | None
 ):
     found = frame_delay(10.0, last_at=last_at, key_at=key_at)
@@ -34,6 +40,6 @@ def test_a_picture_waits_for_the_last_one_and_for_who_types(
 
 
 @given(last_at=MOMENTS, key_at=MOMENTS, since=st.floats(0.0, 10.0))
-def test_no_picture_waits_longer_than_for_who_types(last_at: float, key_at: float, since: float):
+def test_no_frame_waits_longer_than_the_typing_delay(last_at: float, key_at: float, since: float):
     wait = frame_delay(last_at + since, last_at=last_at, key_at=key_at)
     assert wait <= FRAME_SECONDS_WHILE_TYPING + 1e-6

@@ -1,4 +1,4 @@
-"""Lists that pickers and screens show: the mark, what is out of sight, and the mouse."""
+"""Lists in pickers and screens: the mark, hidden rows and the mouse."""
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ class ListApp(App[None]):
 
 
 @given(st.integers(1, 40), st.integers(0, 39), st.integers(0, 39), st.integers(1, 12))
-def test_the_marked_row_is_always_seen(count: int, marked: int, first: int, height: int):
+def test_the_marked_row_is_always_visible(count: int, marked: int, first: int, height: int):
     marked %= count
     top = first_visible(count, marked, first, height)
     shown = visible_rows(count, height)
@@ -40,11 +40,11 @@ def test_the_marked_row_is_always_seen(count: int, marked: int, first: int, heig
 
 
 @given(st.integers(0, 9), st.integers(0, 9))
-def test_what_fits_is_seen_from_its_beginning(marked: int, first: int):
+def test_rows_that_fit_are_shown_from_the_first(marked: int, first: int):
     assert first_visible(10, marked, first, 10) == 0
 
 
-async def test_the_mark_goes_round_both_ways():
+async def test_the_mark_wraps_around_both_ways():
     app = ListApp("one", "two", "three")
     async with app.run_test():
         app.list.move(-1)
@@ -65,7 +65,7 @@ async def test_a_page_ends_at_the_ends():
         assert app.list._at == 29
 
 
-async def test_what_is_out_of_sight_is_counted():
+async def test_hidden_rows_are_counted():
     app = ListApp(*(f"row {number}" for number in range(30)))
     async with app.run_test(size=(40, 10)) as pilot:
         await until(pilot, lambda: "↓ 21 below" in seen(pilot))
@@ -76,7 +76,7 @@ async def test_what_is_out_of_sight_is_counted():
         assert "▸ row 15" in seen(pilot)
 
 
-async def test_the_mark_stays_on_its_row_when_rows_come_anew():
+async def test_the_mark_stays_on_its_row_when_rows_are_reloaded():
     app = ListApp("one", "two", "three")
     async with app.run_test():
         app.list.move(1)

@@ -1,4 +1,4 @@
-"""What opens behind `/`, `@`, `!`, `#` and `?`."""
+"""The pickers of `/`, `@`, `!`, `#` and `?`."""
 
 import anyio
 import pytest
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class OwnPaths(ScriptedHost):
-    """Finds paths by their letters, and takes as long as it is told to."""
+    """Finds paths by their letters, with a configurable delay."""
 
     def __init__(self, *paths: str) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ def test_every_trigger_has_a_picker():
     assert set(PICKERS) == set("/@!#?")
 
 
-async def test_slash_lists_our_own_commands_first_and_then_the_models():
+async def test_slash_lists_built_in_commands_before_the_models():
     app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "/")
@@ -59,7 +59,7 @@ async def test_slash_lists_our_own_commands_first_and_then_the_models():
         assert labels(picker) == [*own, "/review", "/release"]
 
 
-async def test_slash_matches_by_letters_whatever_their_case():
+async def test_slash_matching_ignores_case():
     app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "/", "ReW")
@@ -67,7 +67,7 @@ async def test_slash_matches_by_letters_whatever_their_case():
         assert labels(picker) == ["/rewind", "/review"]
 
 
-async def test_a_command_for_the_model_is_typed_and_our_own_is_done():
+async def test_a_command_for_the_model_is_inserted_and_a_built_in_one_runs():
     app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "/", "release")
@@ -83,7 +83,7 @@ async def test_a_command_for_the_model_is_typed_and_our_own_is_done():
         assert app.renewed == 1
 
 
-async def test_enter_before_typing_paused_chooses_by_what_is_typed_not_by_what_is_seen():
+async def test_enter_before_the_pause_chooses_by_the_typed_text():
     app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "/")
@@ -93,7 +93,7 @@ async def test_enter_before_typing_paused_chooses_by_what_is_typed_not_by_what_i
         assert picker.chosen.label == "/quit"
 
 
-async def test_a_file_that_was_not_looked_for_yet_cannot_be_chosen():
+async def test_a_file_cannot_be_chosen_before_its_search():
     host = OwnPaths("src/a.py", "src/b.py")
     app = BareApp(host)
     async with app.run_test() as pilot:
@@ -106,7 +106,7 @@ async def test_a_file_that_was_not_looked_for_yet_cannot_be_chosen():
         assert picker.chosen.label == "src/b.py"
 
 
-async def test_what_is_picked_before_typing_paused_is_looked_for_at_once():
+async def test_picking_before_the_pause_searches_at_once():
     host = OwnPaths("src/a.py", "src/b.py")
     app = BareApp(host)
     async with app.run_test() as pilot:
@@ -131,7 +131,7 @@ async def test_at_lists_files_and_inserts_a_mention():
         ]
 
 
-async def test_files_are_looked_for_once_typing_has_paused():
+async def test_files_are_searched_once_typing_has_paused():
     host = OwnPaths("src/a.py")
     app = BareApp(host)
     async with app.run_test() as pilot:
@@ -143,7 +143,7 @@ async def test_files_are_looked_for_once_typing_has_paused():
         assert host.asked == ["", "src"]
 
 
-async def test_rows_stay_while_others_are_looked_for():
+async def test_rows_stay_during_the_next_search():
     host = OwnPaths("src/a.py", "src/b.py")
     app = BareApp(host)
     async with app.run_test() as pilot:
@@ -175,7 +175,7 @@ async def test_a_marked_row_stays_marked_while_it_matches():
         assert picker.chosen.label == "src/a.py"
 
 
-async def test_a_refusal_is_reported_in_the_list():
+async def test_a_refusal_is_shown_in_the_list():
     class Refusing(ScriptedHost):
         async def query(self, query):  # type: ignore[no-untyped-def]
             if isinstance(query, AskPaths):
@@ -238,7 +238,7 @@ async def test_question_mark_lists_triggers_and_the_keys_that_are_bound():
         assert app.pressed == ["unfold_all"]
 
 
-async def test_a_click_shows_what_was_picked():
+async def test_a_click_picks_a_row():
     picked: list[Picker.Picked] = []
 
     class Clicked(BareApp):
@@ -275,7 +275,7 @@ async def test_a_picker_never_takes_more_than_ten_lines(size: tuple[int, int]):
         ("term", ["terminal"]),
     ],
 )
-async def test_an_at_sign_offers_what_is_no_file_too(text: str, found: list[str]):
+async def test_an_at_sign_offers_more_than_files(text: str, found: list[str]):
     app = BareApp(OwnPaths("prices.py"))
     async with app.run_test() as pilot:
         picker = await opened(app, "@", text)

@@ -1,4 +1,4 @@
-"""The pictures in the documents show what the product shows."""
+"""The screenshots in the documentation are up to date."""
 
 import re
 from html import unescape
@@ -17,26 +17,26 @@ def words(svg: str) -> list[str]:
 
 
 def still_words(svg: str) -> list[str]:
-    """All but the last line of a side screen, in which something moves."""
+    """The text of a side screen without its animated last line."""
     return list(takewhile(lambda text: "Waiting" not in text, words(svg)))[:-1]
 
 
 @pytest.mark.parametrize("scene", [name for name in NAMES if name != "working"])
 async def test_a_picture_is_up_to_date(scene: str):
-    """Those in which nothing moves."""
+    """Only screens without animation."""
     drawn = await picture(scene, SIZES[0])
     assert words(drawn) == words(file_of(scene, SIZES[0]).read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", [name for name in SIDE_SCREENS if name != "checkpoints"])
 async def test_a_picture_of_a_side_screen_is_up_to_date(name: str):
-    """Those without times of day, which are not the same everywhere."""
+    """Only screens without times of day, which depend on the machine."""
     drawn = await side_screen_picture(name, SIZES[0])
     kept = file_of(name, SIZES[0]).read_text(encoding="utf-8")
     assert still_words(drawn) == still_words(kept)
 
 
-def test_there_is_one_of_every_moment_and_none_needs_anything_from_elsewhere():
+def test_every_scene_has_a_picture_without_external_resources():
     files = [file_of(name, size, DARK) for name in (*NAMES, *SIDE_SCREENS) for size in SIZES]
     for file in (*files, file_of("edit", SIZES[0], LIGHT)):
         svg = file.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What typed words mean as the reply to a question."""
+"""How typed text is read as the reply to a question."""
 
 import pytest
 
@@ -37,34 +37,34 @@ def of_kind(kind: AskKind) -> OpenQuestion:
         ("", None),
     ],
 )
-def test_only_the_word_alone_is_a_yes_or_a_no(text: str, reply: str | None):
+def test_only_the_bare_word_approves_or_rejects(text: str, reply: str | None):
     for kind in (*APPROVALS, *TRIES):
         assert yes_or_no(Draft(text=text), of_kind(kind)) == reply
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_a_yes_is_a_word_like_any_other_where_it_is_no_answer(kind: AskKind):
+def test_yes_is_plain_text_for_other_questions(kind: AskKind):
     assert yes_or_no(Draft(text="yes"), of_kind(kind)) is None
 
 
-def test_a_yes_that_comes_with_a_picture_approves_nothing():
+def test_yes_with_a_picture_does_not_approve():
     assert yes_or_no(Draft(text="yes", images=(PICTURE,)), question(COMMAND)) is None
 
 
 @pytest.mark.parametrize("kind", AskKind)
-def test_pictures_alone_refuse_nothing(kind: AskKind):
+def test_pictures_alone_do_not_reject(kind: AskKind):
     assert can_answer(Draft(images=(PICTURE,)), of_kind(kind)) == (kind not in APPROVALS)
     assert can_answer(Draft(text="why"), of_kind(kind))
 
 
-def test_a_number_chooses_and_goes_on_in_the_mode_that_was_offered():
+def test_a_number_chooses_a_suggestion_and_switches_to_its_mode():
     switch, answer = text_answer(question(FOLLOWUP), Draft(text="2"))
     assert switch == SwitchMode(task_id="t1", mode="architect")
     assert isinstance(answer, Answer)
     assert (answer.reply, answer.text) == ("message", "Banker's rounding")
 
 
-def test_words_refuse_what_is_asked_for_permission_and_pictures_are_said_besides():
+def test_text_rejects_an_approval_and_pictures_are_sent_separately():
     spoken, answer = text_answer(question(COMMAND), Draft(text="not now", images=(PICTURE,)))
     assert isinstance(spoken, Speak)
     assert spoken.images == (PICTURE,)

@@ -1,4 +1,4 @@
-"""A letter that may be an answer waits for another one."""
+"""A letter that may answer a question is held until it is clear that it stands alone."""
 
 from collections.abc import Callable
 
@@ -7,14 +7,14 @@ import pytest
 from rookery.tui.shown_question import ANSWER_DELAY_SECONDS, LETTER_HOLD_SECONDS, HeldLetter
 
 
-class Clockwork:
-    """Timers that run out when they are told to."""
+class ManualTimer:
+    """A timer that the test runs out."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
         self._runs_out: Callable[[], None] | None = None
 
-    def start(self, seconds: float, runs_out: Callable[[], None]) -> "Clockwork":
+    def start(self, seconds: float, runs_out: Callable[[], None]) -> "ManualTimer":
         self.seconds.append(seconds)
         self._runs_out = runs_out
         return self
@@ -28,29 +28,29 @@ class Clockwork:
 
 
 @pytest.fixture
-def clockwork() -> Clockwork:
-    return Clockwork()
+def timer() -> ManualTimer:
+    return ManualTimer()
 
 
 @pytest.fixture
-def letter(clockwork: Clockwork) -> HeldLetter:
-    return HeldLetter(clockwork.start)
+def letter(timer: ManualTimer) -> HeldLetter:
+    return HeldLetter(timer.start)
 
 
-def test_a_letter_acts_once_it_was_alone_for_long_enough(letter: HeldLetter, clockwork: Clockwork):
+def test_a_single_letter_acts_after_the_hold_time(letter: HeldLetter, timer: ManualTimer):
     acted: list[bool] = []
     letter.hold("y", lambda: acted.append(letter.is_waiting))
     assert letter.is_waiting
-    clockwork.run_out()
+    timer.run_out()
     assert acted == [False]
-    assert clockwork.seconds == [LETTER_HOLD_SECONDS]
+    assert timer.seconds == [LETTER_HOLD_SECONDS]
 
 
-def test_a_letter_that_was_dropped_never_acts(letter: HeldLetter, clockwork: Clockwork):
+def test_a_dropped_letter_never_acts(letter: HeldLetter, timer: ManualTimer):
     acted: list[str] = []
     letter.hold("y", lambda: acted.append("y"))
     assert letter.drop() == "y"
-    clockwork.run_out()
+    timer.run_out()
     assert acted == []
     assert not letter.is_waiting
     assert letter.drop() == ""
@@ -63,9 +63,9 @@ def test_a_letter_that_was_dropped_never_acts(letter: HeldLetter, clockwork: Clo
         (ANSWER_DELAY_SECONDS / 2, False, False),
         (ANSWER_DELAY_SECONDS * 2, True, False),
     ],
-    ids=["right behind another", "the question takes none yet", "long after"],
+    ids=["right after another", "question not ready", "long after"],
 )
-def test_a_letter_right_behind_another_is_no_answer(
+def test_a_letter_right_after_another_is_not_an_answer(
     letter: HeldLetter, pause: float, live: bool, in_a_word: bool
 ):
     assert not letter.is_part_of_word(10.0, live=live)
@@ -73,6 +73,6 @@ def test_a_letter_right_behind_another_is_no_answer(
     assert letter.locked_until == 10.0 + pause + ANSWER_DELAY_SECONDS
 
 
-def test_whatever_comes_behind_a_letter_that_waits_makes_a_word(letter: HeldLetter):
+def test_any_letter_after_a_held_one_makes_a_word(letter: HeldLetter):
     letter.hold("y", lambda: None)
     assert letter.is_part_of_word(1e9, live=False)

@@ -1,4 +1,4 @@
-"""The small parts around the conversation: numbers, bars, calls for attention, the terminal."""
+"""Header, status line, notifications and terminal colours."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_the_bar_has_twelve_cells_and_warns_above_half(used: int, cells: int, in
         assert str(full.style) == colour
 
 
-def test_the_home_is_a_tilde():
+def test_the_home_folder_is_shown_as_a_tilde():
     assert short_path("/home/ada/shop", "/home/ada") == "~/shop"
     assert short_path("/home/ada", "/home/ada") == "~"
     assert short_path("/srv/x", "/home/ada") == "/srv/x"
@@ -98,13 +98,13 @@ def attention(notify: Notify = "auto") -> tuple[Attention, list[str], Clock]:
     return Attention(written.append, notify, clock), written, clock
 
 
-def test_who_is_looking_is_not_called():
+def test_no_notification_while_the_terminal_has_focus():
     caller, written, _ = attention()
     assert not caller.notify("a1", "May it?")
     assert written == []
 
 
-def test_who_looks_elsewhere_is_called_once_by_bell_and_by_both_notifications():
+def test_without_focus_one_bell_and_both_notifications_are_sent():
     caller, written, _ = attention()
     caller.focus_changed(False)
     assert caller.notify("a1", "May \x1bit; now?")
@@ -115,7 +115,7 @@ def test_who_looks_elsewhere_is_called_once_by_bell_and_by_both_notifications():
     assert "\x1b]777;notify;rookery;May ␛it, now?\x1b\\" in text
 
 
-def test_who_has_pressed_no_key_for_long_is_called_too():
+def test_a_notification_is_sent_after_a_long_time_without_keys():
     caller, written, clock = attention("bell")
     clock.now += AWAY_SECONDS + 1
     assert caller.notify("a1", "May it?")
@@ -124,7 +124,7 @@ def test_who_has_pressed_no_key_for_long_is_called_too():
     assert not caller.notify("a2", "May it?")
 
 
-def test_there_is_no_bell_when_it_is_switched_off():
+def test_no_notification_if_switched_off():
     caller, written, _ = attention("off")
     caller.focus_changed(False)
     assert not caller.notify("a1", "May it?")
@@ -141,7 +141,7 @@ def test_there_is_no_bell_when_it_is_switched_off():
         (b"", None),
     ],
 )
-def test_a_terminal_shows_whether_its_ground_is_light(answer: bytes, light: bool | None):
+def test_a_light_background_is_detected_from_the_terminals_reply(answer: bytes, light: bool | None):
     assert light_in(answer) is light
 
 
@@ -161,7 +161,7 @@ def test_at_80_columns_a_model_is_shortened_rather_than_left_out(model: str, see
     assert line.cell_len <= 80
 
 
-def test_the_context_bar_is_about_the_model_that_answered():
+def test_the_context_bar_uses_the_window_of_the_answering_model():
     about = About(workspace="/w", model="big", window=1000, mode="code")
     header = HeaderFacts(about=about, model="small", window=500, usage=Totals(context_tokens=250))
     assert "50%" in header_line(header, LOOK, 80).plain
@@ -171,5 +171,5 @@ def test_the_context_bar_is_about_the_model_that_answered():
     ("here", "there"),
     [("code", "ask"), ("ask", "plan"), ("plan", "code"), ("gone", "code"), ("", "code")],
 )
-def test_names_go_round_and_begin_with_the_first(here: str, there: str):
+def test_the_next_name_wraps_around_and_defaults_to_the_first(here: str, there: str):
     assert next_name(here, ["code", "ask", "plan"]) == there

@@ -1,4 +1,4 @@
-"""The conversation as it scrolls: only what is near is drawn, and what is seen stays in place."""
+"""The scrolling conversation: only nearby rows are drawn, and visible rows stay in place."""
 
 import pytest
 from textual import events
@@ -34,7 +34,7 @@ class VirtualList(App[None]):
 
 
 def watch_painting(app: VirtualList) -> list[int]:
-    """How many lines are painted from now on, each time."""
+    """Record how many lines each paint draws from now on."""
     counts: list[int] = []
     original = app.transcript.refresh
 
@@ -46,7 +46,7 @@ def watch_painting(app: VirtualList) -> list[int]:
     return counts
 
 
-async def test_of_ten_thousand_rows_only_those_near_the_end_are_laid_out():
+async def test_only_rows_near_the_end_of_ten_thousand_are_laid_out():
     app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows(row(n, f"row {n}") for n in range(10_000))
@@ -63,7 +63,7 @@ async def test_of_ten_thousand_rows_only_those_near_the_end_are_laid_out():
         assert app.lines[-1] == "row 9999"
 
 
-async def test_who_scrolls_up_is_not_carried_along_until_the_end_is_reached():
+async def test_after_scrolling_up_the_view_stays_until_the_end_is_reached():
     app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows(row(n, f"row {n}") for n in range(100))
@@ -83,7 +83,7 @@ async def test_who_scrolls_up_is_not_carried_along_until_the_end_is_reached():
         assert app.transcript.place == ""
 
 
-async def test_what_is_put_in_front_does_not_move_what_is_seen():
+async def test_rows_inserted_above_do_not_move_visible_rows():
     app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows(row(n, f"row {n}") for n in range(500, 600))
@@ -96,7 +96,7 @@ async def test_what_is_put_in_front_does_not_move_what_is_seen():
         assert app.lines == before
 
 
-async def test_of_a_growing_text_only_the_lines_that_differ_are_painted():
+async def test_only_changed_lines_of_a_growing_text_are_painted():
     app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows([row(1, "first"), row(2, "Some words")])
@@ -128,7 +128,7 @@ async def test_rows_unfold_by_key_and_by_click():
         assert "two" in [line.rstrip("▐ ") for line in app.lines]
 
 
-async def test_a_change_of_width_lays_out_anew():
+async def test_a_new_width_lays_out_the_rows_again():
     app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows([row(1, "word " * 20)])
@@ -140,7 +140,7 @@ async def test_a_change_of_width_lays_out_anew():
         assert all(len(line) <= 30 for line in app.lines)
 
 
-async def test_what_is_selected_with_the_mouse_is_what_was_seen():
+async def test_the_mouse_selects_the_visible_text():
     app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows([row(1, "first words"), row(2, "second 割引 words")])

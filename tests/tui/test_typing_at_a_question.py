@@ -1,4 +1,4 @@
-"""Words that are typed while a question has the keys approve nothing."""
+"""Text typed while a question has the focus approves nothing."""
 
 import time
 from itertools import pairwise
@@ -13,10 +13,10 @@ from support.tui_session import play
 pytestmark = pytest.mark.anyio
 
 ROUNDING = 1e-6
-"""Of seconds that are added up."""
+"""Tolerance for sums of seconds."""
 
 
-async def test_words_that_begin_at_a_question_are_words():
+async def test_words_typed_at_a_question_are_text():
     async with play() as it:
         for question in (COMMAND, EDIT):
             for words in ("hey wait", "nay", "any", "yes!", "always"):
@@ -31,7 +31,7 @@ async def test_words_that_begin_at_a_question_are_words():
         assert it.sent(Answer) == []
 
 
-async def test_a_key_that_stands_alone_is_an_answer_or_text():
+async def test_a_single_key_is_an_answer_or_text():
     async with play() as it:
         for key, reply in (("y", "yes"), ("n", "no")):
             await it.ask(COMMAND)
@@ -54,7 +54,7 @@ async def test_a_key_that_stands_alone_is_an_answer_or_text():
         assert [each.reply for each in it.sent(Answer)] == ["yes"]
 
 
-async def test_back_from_the_rule_the_question_has_to_be_seen_again():
+async def test_returning_from_the_rule_restarts_the_answer_delay():
     async with play() as it:
         await it.ask(EDIT)
         await it.key_by_key("a")
@@ -66,7 +66,7 @@ async def test_back_from_the_rule_the_question_has_to_be_seen_again():
         assert it.sent(Answer) == []
 
 
-async def test_a_question_that_comes_back_has_to_be_seen_again():
+async def test_a_question_that_reappears_restarts_the_answer_delay():
     async with play() as it:
         await it.ask(COMMAND)
         questions, session = it.app._questions, it.app._session

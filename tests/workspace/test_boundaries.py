@@ -1,4 +1,4 @@
-"""Where paths lead and what is special about them, on a real disk."""
+"""Resolving paths on a real disk: outside, protected, credentials."""
 
 import os
 from hashlib import sha256
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A workspace with a neighbour whose name begins like its own."""
+    """A workspace beside a folder whose name starts with its own."""
     folder = tmp_path / "work"
     folder.mkdir()
     (tmp_path / "work-evil").mkdir()
@@ -38,14 +38,14 @@ def files(root: Path) -> WorkspaceFiles:
 
 
 def opened(root: Path) -> WorkspaceFiles:
-    """By whom no link was followed yet: they remember by which a file was reached."""
+    """A fresh object: it remembers the links by which a file was reached."""
     home = root.parent / "home"
     return WorkspaceFiles(root, Limits(), own_folders=[home / ".config/rookery"], home=home)
 
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
-    """What lies around the workspace, by its canonical name."""
+    """The canonical parent folder of the workspace."""
     return tmp_path.resolve()
 
 
@@ -77,9 +77,7 @@ INSIDE = {
 }
 
 
-def test_what_leaves_the_workspace_is_outside_and_what_ends_in_it_is_inside(
-    root: Path, tmp_path: Path
-):
+def test_a_path_is_inside_or_outside_by_where_it_ends(root: Path, tmp_path: Path):
     link(root, leaving="../secret.txt", twice="leaving", absolute="{top}/secret.txt", out="..")
     link(root, through="../work-evil", link="a.txt", back="../work/a.txt")
     (root / "a.txt").write_text("a")
@@ -94,9 +92,7 @@ def test_what_leaves_the_workspace_is_outside_and_what_ends_in_it_is_inside(
         assert opened(root).place(whole) == Place(path=path, said=whole, link=linked)
 
 
-async def test_a_file_outside_is_read_and_written_with_a_permit_for_that_very_path(
-    files: WorkspaceFiles, top: Path
-):
+async def test_a_file_outside_needs_a_permit_for_its_exact_path(files: WorkspaceFiles, top: Path):
     path = f"{top}/secret.txt"
     for permit in (permit_to_read("../secret.txt"), permit_to_read("secret.txt")):
         with pytest.raises(Denied):
@@ -143,7 +139,7 @@ PROTECTED = {
 FOLDERS = ".vscode plain repo/objects repo/refs almost/objects/0 almost/refs tests"
 
 
-def test_a_protected_file_is_known_whatever_way_leads_to_it(root: Path):
+def test_a_protected_file_is_recognised_by_any_path(root: Path):
     for folder in FOLDERS.split():
         (root / folder).mkdir(parents=True)
     (root / "repo/HEAD").write_text("ref: refs/heads/main")
@@ -152,13 +148,13 @@ def test_a_protected_file_is_known_whatever_way_leads_to_it(root: Path):
     for name, said in PROTECTED.items():
         files = opened(root)
         assert files.place(said).protected, name
-        # tools name files by their canonical path; what was found out must not be lost by that
+        # tools use canonical paths, which must keep the protection
         assert files.place(files.locate(said)).protected, name
     for said in ("a.py", "objects/HEAD", "tests/conftest.py", "almost/objects/x"):
         assert opened(root).place(said).protected == "", said
 
 
-def test_what_a_workspace_lies_in_does_not_make_it_protected(tmp_path: Path):
+def test_the_folders_above_a_workspace_do_not_make_it_protected(tmp_path: Path):
     work = tmp_path / ".cursor/work"
     work.mkdir(parents=True)
     for name in ("HEAD", "objects", "refs"):
@@ -167,7 +163,7 @@ def test_what_a_workspace_lies_in_does_not_make_it_protected(tmp_path: Path):
     assert WorkspaceFiles(work.parent, Limits()).place("a.py").protected == LIKE_A_REPOSITORY
 
 
-async def test_credentials_are_known_by_place_and_by_link(
+async def test_credentials_are_recognised_by_path_and_by_link(
     root: Path, files: WorkspaceFiles, tmp_path: Path
 ):
     (tmp_path / "vault").mkdir()
@@ -183,7 +179,7 @@ async def test_credentials_are_known_by_place_and_by_link(
     assert not files.place("a/.ssh/id").credential
 
 
-def test_a_credential_place_that_becomes_a_link_is_known_at_once(tmp_path: Path):
+def test_a_credential_folder_that_becomes_a_link_is_recognised_at_once(tmp_path: Path):
     home, root = tmp_path / "home", tmp_path / "work"
     (home / "vault").mkdir(parents=True)
     root.mkdir()

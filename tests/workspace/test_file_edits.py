@@ -1,4 +1,4 @@
-"""Several changes at once: all of them, or none."""
+"""Several file changes are applied together or not at all."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ async def apply(bench: Workbench, *edits: tuple[Change, bytes | None]) -> None:
 
 
 def tree(root: Path) -> dict[str, bytes | None]:
-    """Everything that is there; folders have no content."""
+    """All files with their content; folders map to None."""
     return {
         str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
         for path in root.rglob("*")
@@ -68,13 +68,13 @@ async def test_files_are_replaced_created_and_removed_together(bench: Workbench)
     assert (bench.root / "a.txt").stat().st_mode & 0o777 == 0o640
 
 
-async def test_who_may_use_a_file_stays_as_it_was(bench: Workbench):
+async def test_access_rights_of_a_file_are_kept(bench: Workbench):
     file = restrict(bench.put("a.txt", "a"))
     await apply(bench, edit("a.txt", b"a", b"A"), edit("b.txt", None, b"B"))
     assert still_restricted(file)
 
 
-async def test_a_setuid_program_loses_that_with_its_content(bench: Workbench):
+async def test_a_changed_program_loses_its_setuid_bit(bench: Workbench):
     bench.put("run", "a").chmod(0o6755)
     await apply(bench, edit("run", b"a", b"A"))
     assert (bench.root / "run").stat().st_mode & 0o7777 == 0o755
@@ -94,7 +94,7 @@ FAILING = {
 }
 
 
-async def test_if_one_fails_all_stays_as_it_was(bench: Workbench):
+async def test_one_failing_edit_leaves_all_files_unchanged(bench: Workbench):
     for name, text in {"a.txt": "a", "b.txt": "b", "c.txt": "c", "closed/c.txt": "c"}.items():
         bench.put(name, text)
     bench.put("locked.txt", "l").chmod(0o400)
@@ -111,11 +111,11 @@ async def test_if_one_fails_all_stays_as_it_was(bench: Workbench):
             assert now == inodes, (name, place)
 
 
-def test_a_failure_in_the_middle_is_put_back(bench: Workbench):
-    """Nothing shows beforehand that the folder cannot be written to: it takes the first file."""
+def test_a_failure_in_the_middle_is_rolled_back(bench: Workbench):
+    """The checks before cannot see it: the folder accepts the first file."""
     bench.put("a.txt", "a")
     bench.put("b.txt", "b")
-    long = "n" * 250  # the name itself is allowed, but no neighbour could be named after it
+    long = "n" * 250  # valid itself, but too long for a temporary name derived from it
     before = tree(bench.root)
     with pytest.raises(ToolError, match="created by another program"):
         make(
@@ -134,7 +134,7 @@ def _edit(bench: Workbench, path: str, before: bytes | None, after: bytes | None
     return FileEdit(change, data, bench.root, tuple(path.split("/")))
 
 
-async def test_every_change_needs_its_permit_and_its_bytes(bench: Workbench):
+async def test_every_change_needs_its_permit_and_its_exact_content(bench: Workbench):
     bench.put("a.txt", "a")
     wanted = [edit("a.txt", b"a", b"A"), edit("b.txt", None, b"B")]
     with pytest.raises(Denied, match=r"This change of b\.txt was not permitted"):
@@ -145,13 +145,13 @@ async def test_every_change_needs_its_permit_and_its_bytes(bench: Workbench):
     assert tree(bench.root) == {"a.txt": b"a"}
 
 
-async def test_one_file_is_not_changed_twice_at_once(bench: Workbench):
+async def test_one_file_cannot_be_changed_twice_together(bench: Workbench):
     bench.put("a.txt", "a")
     with pytest.raises(ToolError, match="twice"):
         await apply(bench, edit("a.txt", b"a", b"1"), edit("A.txt", None, b"2"))
 
 
-async def test_hard_links_are_broken_and_left_as_they_were(bench: Workbench):
+async def test_other_hard_links_keep_the_old_content(bench: Workbench):
     file = bench.put("a.txt", "a")
     os.link(file, bench.root / "twin.txt")
     bench.put("b.txt", "b")
@@ -224,7 +224,7 @@ anyio.run(main)
         ("files.synced", "done", 3),
     ],
 )
-def test_a_kill_leaves_each_file_old_or_new_and_the_log_can_tell(
+def test_a_kill_leaves_each_file_old_or_new_and_can_be_reconciled(
     bench: Workbench, point: str, ending: str, changed: int
 ):
     bench.put("a.txt", "a")

@@ -1,4 +1,4 @@
-"""Somebody swaps files, folders and links while the tools are at work."""
+"""Files, folders and links are swapped while the tools run."""
 
 import ctypes
 import os
@@ -27,7 +27,7 @@ ROUNDS = 2000 if os.environ.get("ROOKERY_TORTURE") else 150
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
-    """A folder and a file, and beside them links to others outside that will take their place."""
+    """A folder and a file, and links to outside that will be swapped with them."""
     root = tmp_path / "work"
     root.mkdir()
     bench = Workbench(root)
@@ -55,7 +55,7 @@ def exchange(one: Path, other: Path) -> None:
 
 @contextmanager
 def swapping(root: Path, *pairs: tuple[str, str]) -> Iterator[None]:
-    """Exchange two names over and over: one is always what the other was a moment ago."""
+    """Exchange pairs of names in a loop."""
     stop = threading.Event()
 
     def swap() -> None:
@@ -77,7 +77,7 @@ PAIRS = (("folder", ".parked-folder"), ("file.txt", ".parked-file"))
 
 
 async def often(attempt: Callable[[], Awaitable[None]]) -> int:
-    """Try it many times; how often it worked. It may be refused, but in no other way."""
+    """Try many times; return how often it succeeded. Only a ToolError is accepted."""
     worked = 0
     for _ in range(ROUNDS):
         try:
@@ -127,8 +127,8 @@ async def test_nothing_outside_is_searched_or_listed(bench: Workbench):
             await finder.list(".", recursive=True, permit=permit)
 
 
-async def test_the_race_is_one(bench: Workbench):
-    """Left alone, all of it works: the tests above are not green because nothing happens."""
+async def test_without_swapping_every_attempt_succeeds(bench: Workbench):
+    """Shows that the tests above do not pass merely because everything fails."""
 
     async def read() -> None:
         await bench.files.read("folder/a.txt", permit_to_read("folder/a.txt"))
@@ -143,7 +143,7 @@ def digest(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def test_of_two_writers_at_once_exactly_one_writes(tmp_path: Path):
+def test_only_one_of_two_concurrent_writers_succeeds(tmp_path: Path):
     file = tmp_path / "a.txt"
     file.write_bytes(b"first")
     start = Barrier(2)

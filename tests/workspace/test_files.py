@@ -81,7 +81,7 @@ def test_an_absolute_link_to_a_file_of_the_workspace_is_followed(bench: Workbenc
     assert bench.files.locate("other") == "src/b.txt"
 
 
-def test_a_file_that_is_there_may_have_any_name(bench: Workbench):
+def test_an_existing_file_may_have_any_name(bench: Workbench):
     for name in ("notes: today.md", "aux", "a~1.txt", "name.", "folder /x"):
         bench.put(name, "x")
         assert bench.files.locate(name) == name
@@ -120,7 +120,7 @@ LINKS = {
 }
 
 
-def test_what_is_no_file_to_work_on_is_refused(bench: Workbench):
+def test_invalid_paths_are_refused(bench: Workbench):
     bench.put("odd\u202e.txt", "x")
     for name, target in LINKS.items():
         (bench.root / name).symlink_to(target)
@@ -164,7 +164,7 @@ async def test_only_regular_files_are_opened(bench: Workbench, kind: str):
         await write(bench, "thing", None, b"x")
 
 
-async def test_reading_needs_a_permit_for_that_very_file(bench: Workbench):
+async def test_reading_needs_a_permit_for_the_exact_file(bench: Workbench):
     bench.put("a.txt", "a")
     bench.put("b.txt", "b")
     with pytest.raises(Denied):
@@ -173,7 +173,7 @@ async def test_reading_needs_a_permit_for_that_very_file(bench: Workbench):
     assert read == FileText(path="a.txt", text="a", sha=digest(b"a"), size=1)
 
 
-async def test_writing_needs_a_permit_for_that_very_change(bench: Workbench):
+async def test_writing_needs_a_permit_for_the_exact_change(bench: Workbench):
     bench.put("a.txt", "a")
     wanted = change("a.txt", b"a", b"new")
     for permit in (
@@ -191,7 +191,7 @@ async def test_writing_needs_a_permit_for_that_very_change(bench: Workbench):
     assert bench.bytes_of("a.txt") == b"a"
 
 
-async def test_a_file_is_replaced_whole_and_keeps_its_mode(bench: Workbench):
+async def test_a_file_is_replaced_atomically_and_keeps_its_mode(bench: Workbench):
     file = bench.put("run.sh", "old")
     file.chmod(0o750)
     await write(bench, "run.sh", b"old", b"new")
@@ -210,7 +210,7 @@ async def test_a_new_file_gets_its_folders_and_obeys_the_umask(bench: Workbench)
     assert (bench.root / "a/b/c.txt").stat().st_mode & 0o777 == 0o640
 
 
-async def test_a_hard_link_is_broken_not_written_through(bench: Workbench):
+async def test_writing_breaks_a_hard_link(bench: Workbench):
     file = bench.put("a.txt", "old")
     os.link(file, bench.root / "twin.txt")
     await write(bench, "a.txt", b"old", b"new")
@@ -233,7 +233,7 @@ async def test_writing_through_a_link_inside_replaces_its_target(bench: Workbenc
         (None, b"other", "created by another program"),
     ],
 )
-async def test_a_file_that_is_not_as_expected_is_left_alone(
+async def test_a_file_with_unexpected_content_is_not_written(
     bench: Workbench, before: bytes | None, there: bytes | None, words: str
 ):
     if there is not None:
@@ -257,7 +257,7 @@ def test_a_file_created_meanwhile_is_not_replaced(tmp_path: Path):
     assert (tmp_path / "b.txt").read_text() == "ours"
 
 
-async def test_what_became_a_link_is_not_written(bench: Workbench, tmp_path: Path):
+async def test_a_file_that_became_a_link_is_not_written(bench: Workbench, tmp_path: Path):
     (bench.root / "a.txt").symlink_to("../secret.txt")
     with pytest.raises(Denied, match="was not permitted"):
         await write(bench, "a.txt", b"secret", b"new")
@@ -326,7 +326,7 @@ def write_in_a_process(root: Path, before: str, *arguments: str, point: str = ""
     return done.stdout
 
 
-def test_a_write_that_the_system_stops_leaves_the_original(bench: Workbench):
+def test_a_write_stopped_by_the_system_leaves_the_original(bench: Workbench):
     bench.put("deep/a.txt", "old")
     said = write_in_a_process(bench.root, digest(b"old"), "limited")
     assert said == "deep/a.txt was not written: the file would be larger than the system allows.\n"
@@ -334,7 +334,7 @@ def test_a_write_that_the_system_stops_leaves_the_original(bench: Workbench):
     assert os.listdir(bench.root / "deep") == ["a.txt"]
 
 
-def test_a_new_file_that_the_system_stops_leaves_nothing(bench: Workbench):
+def test_a_new_file_stopped_by_the_system_leaves_nothing(bench: Workbench):
     write_in_a_process(bench.root, "", "limited")
     assert os.listdir(bench.root) == []
 
@@ -378,17 +378,17 @@ def test_text_is_recognised_whatever_its_encoding(
 @pytest.mark.parametrize(
     "data", [b"\x89PNG\r\n\0", b"a" * 9000 + b"\xff\0", b"%PDF-1.7\n", b"\xff\xfea"]
 )
-def test_what_is_not_text_is_recognised_by_its_content(data: bytes):
+def test_binary_files_are_recognised_by_their_content(data: bytes):
     assert isinstance(decoded("a.txt", data, len(data)), FileBytes)
 
 
 @given(st.binary(max_size=200))
-def test_any_text_file_goes_back_to_the_same_bytes(data: bytes):
+def test_any_text_file_survives_a_round_trip(data: bytes):
     file = decoded("a", data, len(data))
     assert file.encode(file.text) == data if isinstance(file, FileText) else file.data == data
 
 
-async def test_a_file_too_large_to_edit_is_read_from_its_beginning(tmp_path: Path):
+async def test_only_the_beginning_of_a_file_too_large_to_edit_is_read(tmp_path: Path):
     bench = Workbench(tmp_path, Limits(edit_bytes=100))
     bench.put("big.log", "line of text\n" * 50)
     bench.put("fits.log", "x" * 100)
@@ -403,14 +403,14 @@ def text(sha: str, length: int) -> FileText:
     return FileText(path="a", text=sha[-1:] * length, sha=sha)
 
 
-def test_the_newest_texts_are_known_as_long_as_there_is_room():
+def test_the_cache_keeps_the_newest_texts():
     known = KnownTexts(most=10)
     for file in (text("1", 4), text("2", 4), text("1", 4), text("3", 4)):
         assert known.remember(file) is file
     assert [known.get(sha) for sha in "123"] == ["1111", None, "3333"]
 
 
-def test_what_is_too_long_or_has_no_hash_or_is_no_text_is_not_kept():
+def test_long_texts_unhashed_files_and_binaries_are_not_cached():
     known = KnownTexts(most=10)
     for file in (text("1", 10), text("2", 11), text("", 1), FileBytes(path="a", data=b"", sha="3")):
         known.remember(file)

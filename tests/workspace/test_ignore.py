@@ -59,7 +59,7 @@ LINKS = {
 }
 
 
-def test_what_an_ignore_file_names_is_ignored_by_any_name(tmp_path: Path):
+def test_an_ignored_file_is_ignored_by_any_path(tmp_path: Path):
     (tmp_path / "work").mkdir()
     bench = opened(tmp_path / "work", RULES)
     for name, target in LINKS.items():
@@ -68,14 +68,14 @@ def test_what_an_ignore_file_names_is_ignored_by_any_name(tmp_path: Path):
     (bench.root / "src/hard.py").hardlink_to(bench.root / "src/a.py")
     for said in IGNORED:
         whole = said.replace("{root}", str(bench.root))
-        files = Workbench(bench.root).files  # which have followed no link yet
+        files = Workbench(bench.root).files  # a fresh object that has followed no link
         assert files.place(whole).ignored, said
         with pytest.raises(ToolError, match="hidden from you by the user"):
             files.locate(whole)
     assert [said for said in OPEN if Workbench(bench.root).files.place(said).ignored] == []
 
 
-def test_a_file_with_hard_links_is_kept_back_if_its_names_cannot_be_found(
+def test_a_hard_linked_file_is_hidden_if_its_names_cannot_be_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(descriptors, "MOST_ENTRIES", 2)
@@ -84,14 +84,14 @@ def test_a_file_with_hard_links_is_kept_back_if_its_names_cannot_be_found(
     assert bench.files.place("hard.py").ignored
 
 
-def test_a_rule_for_a_link_holds_for_what_it_leads_to(tmp_path: Path):
+def test_a_rule_for_a_link_does_not_hide_its_target(tmp_path: Path):
     bench = opened(tmp_path, "link.env\n")
     (tmp_path / "link.env").symlink_to("src/a.py")
     assert not bench.files.place("src/a.py").ignored
     assert bench.files.place("link.env").ignored
 
 
-async def test_an_ignored_file_is_neither_read_nor_written_whatever_was_permitted(
+async def test_an_ignored_file_is_neither_read_nor_written_with_any_permit(
     tmp_path: Path,
 ):
     bench = opened(tmp_path, RULES)
@@ -125,7 +125,7 @@ async def test_refusals_do_not_reveal_whether_an_ignored_file_exists(tmp_path: P
     assert len(said) == 1
 
 
-def test_rules_can_be_added_while_the_agent_works_but_not_taken_away(tmp_path: Path):
+def test_rules_of_the_start_stay_even_if_the_file_is_removed(tmp_path: Path):
     bench = opened(tmp_path, "secrets/\n")
     (tmp_path / ".rookeryignore").write_text("src/\n")
     assert bench.files.place("secrets/key.pem").ignored
@@ -162,7 +162,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("words", FAULTS)
-async def test_a_faulty_ignore_file_keeps_everything_back_until_it_is_mended(
+async def test_an_invalid_ignore_file_hides_everything_until_it_is_fixed(
     tmp_path: Path, words: str
 ):
     file = tmp_path / ".rookeryignore"
@@ -181,7 +181,7 @@ async def test_a_faulty_ignore_file_keeps_everything_back_until_it_is_mended(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_search_never_looks_into_what_is_ignored(tmp_path: Path, engine: SearchCommand):
+async def test_a_search_skips_ignored_files(tmp_path: Path, engine: SearchCommand):
     (tmp_path / "work").mkdir()
     bench = opened(tmp_path / "work", RULES)
     (bench.root / "copy").symlink_to("secrets")
@@ -197,7 +197,7 @@ async def test_a_search_never_looks_into_what_is_ignored(tmp_path: Path, engine:
             await finder.search(said, "hidden", None, permit_to_read(said))
 
 
-async def test_a_listing_leaves_out_what_is_ignored_and_says_how_much(tmp_path: Path):
+async def test_a_listing_omits_ignored_files_and_counts_them(tmp_path: Path):
     bench = opened(tmp_path, RULES)
     (tmp_path / "copy").symlink_to("secrets/key.pem")
     assert (await bench.run("list_files", path=".", recursive=True)).text == (
@@ -205,19 +205,19 @@ async def test_a_listing_leaves_out_what_is_ignored_and_says_how_much(tmp_path: 
     )
 
 
-async def test_a_list_of_what_alone_may_be_seen(tmp_path: Path):
+async def test_an_ignore_file_can_be_an_allow_list(tmp_path: Path):
     bench = opened(tmp_path, "*\n!*/\n!*.py\n")
     assert (await bench.run("list_files", path="src")).text.startswith("src/a.py\n")
     assert bench.files.place("README.md").ignored
 
 
-def test_a_link_to_another_list_is_read(tmp_path: Path):
+def test_an_ignore_file_may_be_a_link(tmp_path: Path):
     (tmp_path / ".gitignore").write_text("secrets/\n")
     (tmp_path / ".rooignore").symlink_to(".gitignore")
     assert opened(tmp_path).files.place("secrets/key.pem").ignored
 
 
-def test_the_files_are_read_again_only_when_they_have_changed(tmp_path: Path):
+def test_unchanged_ignore_files_are_not_read_again(tmp_path: Path):
     (tmp_path / ".rookeryignore").write_text("a\n")
     files = IgnoreFiles(tmp_path)
     assert files.rules() is files.rules()
@@ -226,6 +226,6 @@ def test_the_files_are_read_again_only_when_they_have_changed(tmp_path: Path):
 @pytest.mark.parametrize(
     "name", ["stra\u00dfe.txt", "STRASSE.TXT", unicodedata.normalize("NFD", "\u00c4.txt")]
 )
-def test_names_are_compared_folded(tmp_path: Path, name: str):
+def test_names_are_compared_case_folded_and_normalised(tmp_path: Path, name: str):
     (tmp_path / ".rookeryignore").write_text("Stra\u00dfe.txt\n\u00e4.txt\n", encoding="utf-8")
     assert WorkspaceFiles(tmp_path, Limits()).place(name).ignored

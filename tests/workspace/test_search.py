@@ -79,13 +79,13 @@ CASES: list[tuple[str, str, str | None, str]] = [
     ("^def ", ".", None,
      "Found 2 matches.\n\n# a.py\n  2 | \n  3 | def main():\n  4 |     return 1\n----\n"
      "  7 | \n  8 | def other():\n  9 |     pass"),
-    # line ends are no part of a line
+    # line ends are not part of a line
     ("foo$", ".", "*.txt", "Found 1 match.\n\n# crlf.txt\n  1 | foo\n  2 | foobar"),
     # encodings
     ("^foo (first|wide|caf)", ".", None,
      "Found 3 matches.\n\n# latin.txt\n  1 | foo caf\ufffd\n\n# marked.txt\n  1 | foo first\n\n"
      "# wide.txt\n  1 | foo wide"),
-    # ignored, binary and foreign files are left out, also with a pattern
+    # ignored, binary and outside files are skipped, also with a pattern
     (r"\bfoo\b", ".", "*.{ts,tsx,go,log,dat,js}",
      "Found 3 matches.\n\n# keep.log\n  1 | foo kept\n\n# pkg/f.go\n  1 | foo package\n\n"
      "# src/deep/b.ts\n  1 | const foo = 1"),
@@ -103,7 +103,7 @@ CASES: list[tuple[str, str, str | None, str]] = [
     ("foo", "src/deep/c.tsx", None, "Found 1 match.\n\n# src/deep/c.tsx\n  1 | const foo = 2"),
     # odd name
     ("ring", ".", None, "Found 1 match.\n\n# bell\\x07.txt\n  1 | ring"),
-    # a regex is no option
+    # a regex is not an option
     ("-e nothing", ".", None, "Found 0 matches."),
     # a backslash before n
     (r"\\n", ".", None, "Found 0 matches."),
@@ -153,7 +153,7 @@ async def test_a_large_result_stops_at_the_size_a_model_can_read(tmp_path: Path)
     )
 
 
-async def test_an_expression_that_never_ends_is_stopped(tmp_path: Path):
+async def test_a_catastrophic_expression_is_stopped(tmp_path: Path):
     bench = Workbench(tmp_path, Limits(search_seconds=1))
     bench.put("a.txt", "no match here\n")
     bench.put("b.txt", "a" * 60 + "b\n")
@@ -176,7 +176,7 @@ async def test_unreadable_folders_are_counted(bench: Workbench):
     assert "could not be read: 1" in await search(bench, without_ripgrep, "foo")
 
 
-async def test_looking_needs_a_permit(bench: Workbench):
+async def test_searching_and_listing_need_a_permit(bench: Workbench):
     finder = WorkspaceFinder(bench.root, bench.files, bench.limits)
     with pytest.raises(Denied):
         await finder.list("src", recursive=False, permit=permit_to_read("."))
@@ -186,7 +186,7 @@ async def test_looking_needs_a_permit(bench: Workbench):
 
 @pytest.fixture
 def inner(tmp_path: Path) -> Workbench:
-    """A workspace with things around it."""
+    """A workspace with files and folders around it."""
     around = Workbench(tmp_path)
     around.put("near/.gitignore", "*.log\n")
     around.put("near/a.txt", "foo near\n")
@@ -226,7 +226,7 @@ async def test_a_folder_outside_is_listed_by_absolute_paths(inner: Workbench):
     assert await listing(inner, "../near") == [f"{near}/{name}" for name in names]
 
 
-async def test_no_search_looks_where_credentials_are_kept(inner: Workbench):
+async def test_searches_skip_credential_folders(inner: Workbench):
     config = around(inner, "home/.config")
     assert await search(inner, without_ripgrep, "foo", config) == (
         f"Found 1 match.\n\n# {config}/app/x.txt\n  1 | foo app\n(1 hidden: credentials.)"
@@ -244,7 +244,7 @@ async def test_a_search_leaves_no_file_open(bench: Workbench, engine: SearchComm
     assert len(os.listdir("/dev/fd")) <= before + 2
 
 
-async def test_only_folders_are_listed_and_only_what_is_there_is_searched(bench: Workbench):
+async def test_listing_needs_a_folder_and_searching_an_existing_path(bench: Workbench):
     bench.put("a.txt", "x")
     with pytest.raises(ToolError, match="not a folder"):
         await listing(bench, "a.txt")
@@ -252,7 +252,7 @@ async def test_only_folders_are_listed_and_only_what_is_there_is_searched(bench:
         await search(bench, without_ripgrep, "x", "missing")
 
 
-async def test_a_recursive_listing_leaves_out_what_is_ignored_or_hidden(bench: Workbench):
+async def test_a_recursive_listing_omits_ignored_and_hidden_files(bench: Workbench):
     fill(bench)
     assert await listing(bench) == [
         ".gitignore",
@@ -274,13 +274,13 @@ async def test_a_recursive_listing_leaves_out_what_is_ignored_or_hidden(bench: W
     ]
 
 
-async def test_a_folder_on_its_own_shows_hidden_folders_by_name(bench: Workbench):
+async def test_a_flat_listing_names_hidden_folders(bench: Workbench):
     bench.put(".hidden/a", "x")
     bench.put("src/deep/b", "x")
     assert await listing(bench, recursive=False) == [".hidden/", "src/"]
 
 
-async def test_a_folder_named_on_purpose_is_listed_in_full(bench: Workbench):
+async def test_an_explicitly_named_folder_is_listed_in_full(bench: Workbench):
     bench.put(".gitignore", "*.log\n")
     bench.put(".hidden/a.log", "x")
     bench.put(".hidden/.deeper/b", "x")
@@ -296,7 +296,7 @@ async def test_a_folder_named_on_purpose_is_listed_in_full(bench: Workbench):
     ]
 
 
-async def test_names_are_sorted_as_people_do(bench: Workbench):
+async def test_names_are_sorted_naturally(bench: Workbench):
     for name in ("b10", "B2", "a/z", "a.txt", "A1"):
         bench.put(name, "x")
     assert await listing(bench) == ["a/", "a/z", "A1", "a.txt", "B2", "b10"]
@@ -313,7 +313,7 @@ async def test_a_long_listing_is_cut_and_says_so(tmp_path: Path, entries: int, c
     assert rows[-1].startswith("(Only 20 entries are shown") is cut
 
 
-async def test_folders_of_the_first_level_are_the_last_to_be_left_out(tmp_path: Path):
+async def test_top_level_folders_are_the_last_to_be_cut(tmp_path: Path):
     bench = Workbench(tmp_path, Limits(list_entries=20))
     for number in range(30):
         bench.put(f"a/{number}.txt", "")
@@ -333,7 +333,7 @@ async def test_an_empty_folder_and_the_home_folder(
     assert "a.txt" not in await listing(bench)
 
 
-async def test_a_pattern_that_git_cannot_read_is_passed_over(bench: Workbench):
+async def test_an_invalid_gitignore_pattern_is_skipped(bench: Workbench):
     bench.put(".gitignore", "!\n[z-a]\n*.log\n")
     bench.put("a.log", "x")
     bench.put("a.txt", "x")
@@ -341,7 +341,7 @@ async def test_a_pattern_that_git_cannot_read_is_passed_over(bench: Workbench):
 
 
 @both_engines
-def test_a_line_that_matches_a_million_times_is_said_once(tmp_path: Path, engine: SearchCommand):
+def test_a_line_with_a_million_matches_is_shown_once(tmp_path: Path, engine: SearchCommand):
     for piece in (b"a", b"a b", "aä".encode(), b"a\xff"):
         line = piece * 1_000_000
         (tmp_path / "a.txt").write_bytes(line)
@@ -382,7 +382,7 @@ async def test_a_pipe_is_not_opened(bench: Workbench):
 GREEDY = "*a" * 30 + "*b"
 
 
-def test_no_pattern_holds_the_process_up(tmp_path: Path):
+def test_no_pattern_blocks_the_process(tmp_path: Path):
     (tmp_path / ".gitignore").write_text(GREEDY)
     (tmp_path / ("a" * 200)).write_text("found")
     program = f"""
@@ -409,7 +409,7 @@ anyio.run(search)
     assert ended.stdout == "Found 1 match.\nFound 0 matches.\n"
 
 
-def test_paths_to_choose_from_are_not_those_of_version_control(bench: Workbench):
+def test_path_suggestions_exclude_version_control_files(bench: Workbench):
     for path in (".git/config", ".hg/store", ".svn/db", "src/.git", ".github/ci.yml", "a.py"):
         bench.put(path, "x")
     finder = WorkspaceFinder(bench.root, bench.files, bench.limits)
@@ -430,8 +430,6 @@ async def test_an_overview_is_short_and_shows_no_more_than_a_listing(bench: Work
     assert overview[-1] == "(The rest is left out; list a folder to see more of it.)"
 
 
-async def test_of_a_home_folder_there_is_no_overview(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_home_folder_has_no_overview(bench: Workbench, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(bench.root.resolve()))
     assert await WorkspaceFinder(bench.root, bench.files, bench.limits).overview() == ""

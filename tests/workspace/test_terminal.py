@@ -26,8 +26,8 @@ PATIENCE = 60
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 
 
-class Kept:
-    """An artifact in memory."""
+class MemoryArtifact:
+    """An in-memory artifact."""
 
     id = "cmd-1.txt"
 
@@ -46,13 +46,13 @@ class Kept:
         self.closed = True
 
 
-class FullDisk(Kept):
+class FullDisk(MemoryArtifact):
     def write(self, data: bytes) -> None:
         raise StorageError("The disk is full.")
 
 
-class Forgetful(Kept):
-    """For tests of memory: counts, and keeps nothing."""
+class DiscardingArtifact(MemoryArtifact):
+    """Counts bytes and keeps nothing, for memory tests."""
 
     def write(self, data: bytes) -> None:
         pass
@@ -66,11 +66,11 @@ async def running(
     cwd: str = "",
     seconds: float = 30,
     limits: Limits = QUICK,
-    keep: Kept | None = None,
+    keep: MemoryArtifact | None = None,
 ) -> AsyncIterator[RunningCommand]:
     terminal = Terminal(folder, limits)
     permit = Permit(digest="", command=command, cwd=cwd)
-    async with terminal.run(permit, seconds=seconds, keep=keep or Kept()) as command_:
+    async with terminal.run(permit, seconds=seconds, keep=keep or MemoryArtifact()) as command_:
         yield command_
 
 
@@ -80,7 +80,7 @@ async def outcome(
     *,
     seconds: float = 30,
     limits: Limits = QUICK,
-    keep: Kept | None = None,
+    keep: MemoryArtifact | None = None,
 ) -> tuple[str, CommandEnd]:
     async with running(folder, command, seconds=seconds, limits=limits, keep=keep) as started:
         text = "".join([piece async for piece in started.output()])
@@ -88,7 +88,7 @@ async def outcome(
 
 
 def marked(mark: str) -> list[int]:
-    """The processes with `mark` on their command line that are more than a zombie."""
+    """Live processes (not zombies) with `mark` on their command line."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -107,7 +107,7 @@ async def until_as_many(mark: str, count: int) -> None:
 
 
 async def vanished(mark: str) -> None:
-    """Wait until no process has `mark` on its command line, nor one that it has started."""
+    """Wait until no process with `mark` on its command line, nor a child of one, is left."""
     with anyio.fail_after(PATIENCE):
         while pids := marked(mark):
             for pid in pids:
@@ -119,7 +119,7 @@ async def vanished(mark: str) -> None:
 
 @pytest.fixture
 def bystander() -> Iterator[subprocess.Popen[bytes]]:
-    """A child of ours that is no command's."""
+    """A child process that belongs to no command."""
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
         yield child
         child.kill()
@@ -127,14 +127,14 @@ def bystander() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def mark() -> str:
-    """A number of seconds to sleep that no other process on the machine sleeps."""
+    """A unique number of seconds to sleep, used to find the process."""
     return f"9{uuid.uuid4().int % 10**12:012d}"
 
 
 SAID = {
     "echo hello": "hello\n",
     "for i in 1 2; do echo out$i; echo err$i >&2; done": "out1\nerr1\nout2\nerr2\n",
-    "yes | head -n 1; echo ${PIPESTATUS[0]}": "y\n141\n",  # quietly, as in any shell
+    "yes | head -n 1; echo ${PIPESTATUS[0]}": "y\n141\n",  # no message, as in any shell
     r"printf '\xe2\x82'; sleep 0.1; printf '\xac'": "€",
     "cat; tty; (exec < /dev/tty) 2>/dev/null || echo none": "not a tty\nnone\n",
 }
@@ -156,14 +156,14 @@ async def test_all_output_of_a_command_arrives_in_order(tmp_path: Path, command:
         ("kill -35 $$", CommandEnd(exit_code=163, signal="SIGRTMIN+1")),
     ],
 )
-async def test_every_kind_of_end_is_reported(tmp_path: Path, command: str, end: CommandEnd):
+async def test_every_exit_status_is_reported(tmp_path: Path, command: str, end: CommandEnd):
     assert (await outcome(tmp_path, command))[1] == end
 
 
-async def test_bytes_that_are_no_text_are_replaced_in_what_is_shown_and_kept_as_they_are(
+async def test_invalid_bytes_are_replaced_on_screen_and_kept_in_the_artifact(
     tmp_path: Path,
 ):
-    keep = Kept()
+    keep = MemoryArtifact()
     text, _ = await outcome(tmp_path, r"printf 'a\0b\xffc\xe2\x82'", keep=keep)
     assert text == "a\0b\ufffdc\ufffd"
     assert bytes(keep.data) == b"a\0b\xffc\xe2\x82"
@@ -231,19 +231,19 @@ def test_a_variable_is_withheld_if_it_holds_a_secret():
     assert HARMLESS.items() <= command_environment(HARMLESS, confined=False).items()
 
 
-def test_what_is_never_passed_on_and_what_is_set_instead():
+def test_some_variables_are_never_passed_on_and_others_are_replaced():
     assert passed_on(NEVER_PASSED, confined=True) == passed_on(NEVER_PASSED) == set()
     for name in ("PAGER", "GIT_PAGER", "GIT_TERMINAL_PROMPT", "TERM"):
         assert command_environment({name: "x"}, confined=False)[name] != "x", name
 
 
-def test_a_confined_command_cannot_reach_those_who_act_for_the_user():
+def test_a_confined_command_cannot_reach_the_users_agents():
     agents = "SSH_AUTH_SOCK DBUS_SESSION_BUS_ADDRESS DISPLAY XDG_RUNTIME_DIR TMUX"
     assert passed_on(agents, confined=True) == set()
     assert passed_on(agents) == set(agents.split())
 
 
-async def test_a_command_runs_in_the_folder_it_was_permitted_for(tmp_path: Path):
+async def test_a_command_runs_in_its_permitted_folder(tmp_path: Path):
     (tmp_path / "inner").mkdir()
     async with running(tmp_path, "pwd", cwd="inner") as started:
         assert [piece async for piece in started.output()] == [f"{tmp_path}/inner\n"]
@@ -261,7 +261,7 @@ async def test_no_command_runs_outside_the_workspace(
             pass
 
 
-async def test_a_command_no_shell_can_be_given_is_refused_with_a_reason(tmp_path: Path):
+async def test_a_command_the_shell_cannot_take_is_refused_with_a_reason(tmp_path: Path):
     with pytest.raises(ToolError, match="characters"):
         await outcome(tmp_path, "echo \0")
 
@@ -303,14 +303,14 @@ async def test_the_time_limit_ends_a_command_and_keeps_its_last_output(tmp_path:
     assert (text, end) == ("hi\nbye\n", CommandEnd(exit_code=7, timed_out=True))
 
 
-async def test_a_command_that_ignores_being_asked_is_killed(tmp_path: Path, mark: str):
+async def test_a_command_that_ignores_the_first_signal_is_killed(tmp_path: Path, mark: str):
     _, end = await outcome(tmp_path, f"trap '' TERM; sleep {mark}; sleep {mark}", seconds=2)
     assert end == CommandEnd(exit_code=137, signal="SIGKILL", timed_out=True)
     assert marked(mark) == []
 
 
-async def test_a_command_that_never_stops_writing_still_meets_its_time_limit(tmp_path: Path):
-    keep = Forgetful()
+async def test_a_command_that_writes_forever_still_meets_its_time_limit(tmp_path: Path):
+    keep = DiscardingArtifact()
     async with running(tmp_path, "yes", seconds=0.3, keep=keep) as started:
         assert (await started.end()).timed_out
 
@@ -336,9 +336,7 @@ ESCAPES = (
 )
 
 
-async def test_no_child_escapes_by_forking_twice_or_by_a_session_of_its_own(
-    tmp_path: Path, mark: str
-):
+async def test_no_child_escapes_by_double_fork_or_setsid(tmp_path: Path, mark: str):
     marks = {f"{mark}{number}": way for number, way in enumerate(ESCAPES)}
     command = "\n".join(way.replace("{mark}", each) for each, way in marks.items())
     assert await outcome(tmp_path, f"{command}\necho done") == ("done\n", CommandEnd(exit_code=0))
@@ -346,7 +344,7 @@ async def test_no_child_escapes_by_forking_twice_or_by_a_session_of_its_own(
 
 
 @pytest.mark.parametrize("when", ["at once", "later"])
-async def test_a_shell_whose_warden_is_killed_dies_too_and_its_end_is_unknown(
+async def test_a_shell_dies_with_its_warden_and_its_status_is_unknown(
     tmp_path: Path, mark: str, when: str
 ):
     command = f"echo up; sleep {mark} & sleep {mark}; sleep {mark}"
@@ -396,7 +394,7 @@ async def test_output_of_a_background_child_within_the_grace_is_kept(tmp_path: P
 
 
 async def test_unread_output_does_not_block_the_command(tmp_path: Path):
-    keep = Kept()
+    keep = MemoryArtifact()
     async with running(tmp_path, "head -c 3000000 /dev/zero; exit 4", keep=keep) as started:
         assert (await started.end()).exit_code == 4
     assert keep.size == 3_000_000
@@ -404,7 +402,7 @@ async def test_unread_output_does_not_block_the_command(tmp_path: Path):
 
 async def test_a_hundred_mebibytes_in_one_line_take_no_memory(tmp_path: Path):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    keep = Forgetful()
+    keep = DiscardingArtifact()
     size = 0
     async with running(tmp_path, f"head -c {100 * MIB} /dev/zero", keep=keep) as started:
         async for piece in started.output():
@@ -414,8 +412,8 @@ async def test_a_hundred_mebibytes_in_one_line_take_no_memory(tmp_path: Path):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 * KIB  # of KiB
 
 
-async def test_output_is_kept_whole_up_to_the_cap(tmp_path: Path):
-    keep = Kept()
+async def test_output_is_kept_in_full_up_to_the_cap(tmp_path: Path):
+    keep = MemoryArtifact()
     limits = Limits(command_grace=0.2, output_on_disk=1000)
     await outcome(tmp_path, "printf '%01000d' 7", limits=limits, keep=keep)
     assert (bytes(keep.data), keep.closed) == (b"0" * 999 + b"7", True)
@@ -424,7 +422,7 @@ async def test_output_is_kept_whole_up_to_the_cap(tmp_path: Path):
 async def test_beyond_the_cap_the_beginning_and_the_end_are_kept_with_a_note_between(
     tmp_path: Path,
 ):
-    keep = Kept()
+    keep = MemoryArtifact()
     limits = Limits(command_grace=0.2, output_on_disk=10)
     await outcome(tmp_path, "printf '0123456789abcdef'", limits=limits, keep=keep)
     assert keep.data.decode() == "01234\n[… 6 bytes dropped …]\nbcdef"
@@ -449,9 +447,9 @@ async def test_writes_in_quick_succession_become_one_piece_every_few_millisecond
 
 
 async def test_commands_leave_no_zombies_and_no_open_files(tmp_path: Path):
-    # what tests before this one started without a warden may still wait to be reaped
+    # processes of earlier tests may still wait to be reaped
     fds, before = len(os.listdir("/proc/self/fd")), children()
-    for _ in range(10 if TORTURE else 1):  # one that is left shows in the first round already
+    for _ in range(10 if TORTURE else 1):  # a leak already shows in the first round
         async with anyio.create_task_group() as group:
             for _ in range(20):
                 group.start_soon(outcome, tmp_path, "(true &) ; true")
@@ -465,8 +463,8 @@ def children() -> set[str]:
 
 
 @pytest.mark.parametrize("size", [1, 3])
-async def test_a_wait_for_output_that_is_cancelled_loses_nothing(tmp_path: Path, size: int):
-    """Every few bytes somebody stops waiting and begins again, in the middle of characters."""
+async def test_a_cancelled_wait_for_output_loses_nothing(tmp_path: Path, size: int):
+    """The wait is cancelled and restarted every few bytes, even inside characters."""
     command = (
         f"python3 -uc 'import sys; [sys.stdout.buffer.write(b) or sys.stdout.flush() "
         f'for b in [("añ€😀" * 40).encode()[i:i+{size}] for i in range(0, 400, {size})]]\''
@@ -488,19 +486,19 @@ async def test_a_wait_for_output_that_is_cancelled_loses_nothing(tmp_path: Path,
 async def on_terminal(folder: Path, command: str, limits: Limits = QUICK) -> tuple[str, CommandEnd]:
     shell = Terminal(folder, limits)
     permit = Permit(digest="", command=command)
-    async with shell.run(permit, seconds=30, keep=Kept(), terminal=True) as started:
+    async with shell.run(permit, seconds=30, keep=MemoryArtifact(), terminal=True) as started:
         text = "".join([piece async for piece in started.output()])
         return text, await started.end()
 
 
-async def test_a_command_on_a_terminal_has_it_for_everything(tmp_path: Path):
+async def test_a_command_on_a_terminal_uses_it_for_all_streams(tmp_path: Path):
     text, end = await on_terminal(
         tmp_path, "for i in 0 1 2; do test -t $i && echo $i; done; echo tty > /dev/tty; stty size"
     )
     assert (text, end.exit_code) == ("0\r\n1\r\n2\r\ntty\r\n40 120\r\n", 0)
 
 
-async def test_every_kind_of_end_on_a_terminal_is_reported(tmp_path: Path):
+async def test_every_exit_status_on_a_terminal_is_reported(tmp_path: Path):
     command = "exec > /dev/null 2>&1 < /dev/null; sleep 0.1; exit 4"
     assert (await on_terminal(tmp_path, command))[1] == CommandEnd(exit_code=4)
 
@@ -517,7 +515,7 @@ async def test_no_child_escapes_from_a_terminal(tmp_path: Path, mark: str):
     assert marked(mark) == []
 
 
-# ── kept on purpose, and ended from elsewhere ───────────────────────────────────────────
+# ── kept commands ───────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(("how", "terminal"), [("by us", False), ("by a signal", True)])
@@ -530,7 +528,7 @@ async def test_a_kept_command_outlives_its_context_until_its_warden_ends_it(
     command = f"read x < go; {more_than_a_pipe_holds}; echo alive > back; sleep {mark}"
     shell = Terminal(tmp_path, QUICK)
     permit = Permit(digest="", command=command)
-    async with shell.run(permit, seconds=30, keep=Kept(), terminal=terminal) as started:
+    async with shell.run(permit, seconds=30, keep=MemoryArtifact(), terminal=terminal) as started:
         if how == "by us":
             started.keep()
         else:
@@ -541,7 +539,7 @@ async def test_a_kept_command_outlives_its_context_until_its_warden_ends_it(
     with anyio.fail_after(PATIENCE):
         back = anyio.Path(tmp_path / "back")
         assert await back.read_text() == "alive\n"
-    await told_to_end(started.warden)
+    await request_end(started.warden)
     assert marked(mark) == []
 
 
@@ -552,7 +550,7 @@ async def until_kept(started: RunningCommand) -> None:
                 await started.end()
 
 
-async def told_to_end(warden: int) -> None:
+async def request_end(warden: int) -> None:
     watched = os.pidfd_open(warden)
     os.kill(warden, signal.SIGTERM)
     with anyio.fail_after(PATIENCE):
@@ -584,7 +582,7 @@ async def test_a_kept_command_can_still_be_stopped(tmp_path: Path, mark: str):
     assert marked(mark) == []
 
 
-async def test_a_kept_command_that_has_ended_is_no_longer_kept(tmp_path: Path):
+async def test_an_ended_command_is_no_longer_kept(tmp_path: Path):
     async with running(tmp_path, "true") as started:
         started.keep()
         assert (await started.end()).exit_code == 0
@@ -604,14 +602,14 @@ async def test_a_warden_ends_everything_on_request(tmp_path: Path, mark: str):
 # ── launching ───────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_is_started_is_up_to_the_launcher(tmp_path: Path):
+async def test_the_launcher_decides_what_is_started(tmp_path: Path):
     def launcher(shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
         wrapped = ["/usr/bin/env", f"WHERE={folder}", *shell_argv]
         return Launch(tuple(wrapped), {"CONFINED": str(permit.confined)})
 
     terminal = Terminal(tmp_path, QUICK, launcher)
     permit = Permit(digest="", command="echo $WHERE $CONFINED", confined=False)
-    async with terminal.run(permit, seconds=30, keep=Kept()) as started:
+    async with terminal.run(permit, seconds=30, keep=MemoryArtifact()) as started:
         assert [piece async for piece in started.output()] == [f"{tmp_path} False\n"]
 
 
@@ -621,18 +619,20 @@ async def test_a_launcher_that_refuses_starts_nothing(tmp_path: Path, mark: str)
 
     terminal = Terminal(tmp_path, QUICK, launcher)
     with pytest.raises(ToolError, match="no sandbox"):
-        async with terminal.run(Permit(digest="", command=f"sleep {mark}"), seconds=9, keep=Kept()):
+        async with terminal.run(
+            Permit(digest="", command=f"sleep {mark}"), seconds=9, keep=MemoryArtifact()
+        ):
             pass
     assert marked(mark) == []
 
 
-async def test_a_program_that_is_not_there_is_reported_by_name(tmp_path: Path):
+async def test_a_missing_program_is_reported_by_name(tmp_path: Path):
     def launcher(shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
         return Launch(("/no/such/program",), {})
 
     terminal = Terminal(tmp_path, QUICK, launcher)
     permit = Permit(digest="", command="x")
-    async with terminal.run(permit, seconds=30, keep=Kept()) as started:
+    async with terminal.run(permit, seconds=30, keep=MemoryArtifact()) as started:
         text = "".join([piece async for piece in started.output()])
         assert (text, (await started.end()).exit_code) == (
             "/no/such/program: No such file or directory\n",
@@ -640,7 +640,7 @@ async def test_a_program_that_is_not_there_is_reported_by_name(tmp_path: Path):
         )
 
 
-# ── when the product dies ───────────────────────────────────────────────────────────────
+# ── when rookery is killed ──────────────────────────────────────────────────────────────
 
 PARENT = """
 import sys
@@ -673,9 +673,7 @@ def parent(command: str, *, terminal: bool = False, then: str = "pass") -> str:
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-async def test_children_die_with_a_product_that_is_killed(
-    tmp_path: Path, mark: str, terminal: bool
-):
+async def test_children_die_when_rookery_is_killed(tmp_path: Path, mark: str, terminal: bool):
     escapes = f"sleep {mark} & (setsid sleep {mark} &) ; (env -i setsid sleep {mark} >/dev/null &)"
     code = parent(f"{escapes} ; echo up; sleep {mark}", terminal=terminal)
     async with await anyio.open_process(
@@ -702,7 +700,7 @@ async def test_a_kill_around_the_start_leaves_no_child(tmp_path: Path, mark: str
     await vanished(mark)
 
 
-async def test_a_kept_command_survives_a_product_that_is_killed(tmp_path: Path, mark: str):
+async def test_a_kept_command_survives_when_rookery_is_killed(tmp_path: Path, mark: str):
     for name in ("go", "back"):
         os.mkfifo(tmp_path / name)
     command = f"echo up $PPID; read x < go; echo alive > back; sleep {mark}"
@@ -718,14 +716,14 @@ async def test_a_kept_command_survives_a_product_that_is_killed(tmp_path: Path, 
     with anyio.fail_after(PATIENCE):
         back = anyio.Path(tmp_path / "back")
         assert await back.read_text() == "alive\n"
-    await told_to_end(warden)
+    await request_end(warden)
     assert marked(mark) == []
 
 
-# ── whose programs ──────────────────────────────────────────────────────────────────────
+# ── search path of our own programs ─────────────────────────────────────────────────────
 
 
-def test_own_programs_come_neither_from_the_workspace_nor_from_where_commands_write(
+def test_our_programs_are_not_searched_in_the_workspace_or_writable_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     root, home, linked = (tmp_path / name for name in ("work", "home", "linked"))

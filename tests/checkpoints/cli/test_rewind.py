@@ -28,7 +28,7 @@ from support.sample_logs import log
 SESSION = "5e551011-0000-4000-8000-000000000000"
 Captured = pytest.CaptureFixture[str]
 LOST = "0" * 40
-"""A checkpoint that nobody has."""
+"""A checkpoint that does not exist."""
 
 
 def store() -> TaskStore:
@@ -55,7 +55,7 @@ def saved() -> str:
 
 
 def step(call_id: str, title: str, before: str, after: str | None, *, at: int) -> list[Fact]:
-    """A call of which the checkpoint is event `at`; without `after` nobody recorded what it did."""
+    """A call whose checkpoint is event `at`; without `after` its changes are not recorded."""
     facts: list[Fact] = [
         CheckpointSaved(id=before, call_id=call_id),
         ToolStarted(call_id=call_id, tool="execute_command", title=title, command="x"),

@@ -1,4 +1,4 @@
-"""What a driver is told of its requests and of the task they drive, fact by fact."""
+"""The events a driver receives about its requests and its task."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -43,14 +43,14 @@ from rookery.core.facts import (
 from rookery.core.limits import FailureKind
 from rookery.core.message import AgentState
 
-Told = dict[str, Any]
+JsonEvent = dict[str, Any]
 REQUEST = RequestStarted(request_id="r", model="m")
 COMPLETE = [CompletionOffered(result="Done."), Asked(ask_id="c", ask=AskKind.COMPLETION_RESULT)]
 RESUMES = Asked(ask_id="r", ask=AskKind.RESUME_TASK)
 
 
 class Driven:
-    """A stream with a task whose facts come one after the other."""
+    """A control stream with one task; `see` feeds it facts and returns the events."""
 
     def __init__(self, task_id: str = "t", request_id: str = "s") -> None:
         self.stream = ControlStream()
@@ -58,8 +58,8 @@ class Driven:
         self._last: dict[str, Event] = {}
         self.stream.begin_task(task_id, request_id)
 
-    def see(self, *facts: Fact, of: str = "") -> list[Told]:
-        reported: list[Told] = []
+    def see(self, *facts: Fact, of: str = "") -> list[JsonEvent]:
+        reported: list[JsonEvent] = []
         for fact in facts:
             task_id = of or self.task_id
             event = next_event(self._last.get(task_id), fact, 1)
@@ -78,8 +78,8 @@ def spoke(*blocks: Any, **fields: Any) -> AssistantSpoke:
     return AssistantSpoke(request_id="r", blocks=blocks, **fields)
 
 
-def gist(reported: Iterable[Told]) -> list[tuple[Any, ...]]:
-    """The kind of each event, and the request it is due to."""
+def gist(reported: Iterable[JsonEvent]) -> list[tuple[Any, ...]]:
+    """The type, subtype or code, and request id of each event."""
     return [
         (e["type"], e.get("subtype") or e.get("code") or "", e.get("requestId")) for e in reported
     ]
@@ -90,7 +90,7 @@ def says(message_id: str) -> UserSpoke:
 
 
 class TestState:
-    """What may be done when."""
+    """The stream's state decides which commands it accepts."""
 
     @pytest.mark.parametrize(
         ("ask", "state"),
@@ -102,7 +102,7 @@ class TestState:
             (AskKind.COMPLETION_RESULT, AgentState.IDLE),
         ],
     )
-    def test_a_question_says_what_is_waited_for(self, ask: AskKind, state: AgentState):
+    def test_a_question_sets_the_state_and_the_digest(self, ask: AskKind, state: AgentState):
         reported = started(Asked(ask_id="q", ask=ask, digest="d"))
         question = reported.stream.question
         assert question
@@ -113,7 +113,7 @@ class TestState:
         assert not reported.stream.busy
         reported.stream.begin_task("t2", "s2")
         assert reported.stream.busy
-        assert reported.see(StepCancelled(), RESUMES) == []  # of the one before
+        assert reported.see(StepCancelled(), RESUMES) == []  # facts of the previous task
 
     @pytest.mark.parametrize(
         ("ask", "reply", "on"),
@@ -125,7 +125,7 @@ class TestState:
             (AskKind.RESUME_TASK, "yes", True),
         ],
     )
-    def test_some_answers_set_a_task_going(self, ask: AskKind, reply: Any, on: bool):
+    def test_only_some_answers_make_a_task_continue(self, ask: AskKind, reply: Any, on: bool):
         assert continues(ask, reply) is on
 
 
@@ -153,7 +153,7 @@ def test_replies_have_their_fields_and_done_only_on_done():
 
 
 class TestTurns:
-    def test_at_a_completion_the_result_comes_first_then_the_done_of_the_start(self):
+    def test_on_completion_the_result_precedes_the_done_of_the_start(self):
         assert gist(started().see(*COMPLETE)) == [("result", "", "s"), ("control", "done", "s")]
 
     def test_a_cancelled_start_is_closed_once_and_never_completed(self):
@@ -188,15 +188,15 @@ class TestTurns:
         assert reported.stream.end_task("t") == []
         assert (reported.stream.task_id, reported.stream.failure) == ("", "broke")
 
-    def test_a_task_that_is_closed_before_it_is_done_is_aborted(self):
+    def test_a_task_closed_before_completion_is_aborted(self):
         reported = started().see(TaskClosed())
         assert [one.get("code") for one in reported] == ["task_aborted", "task_aborted"]
 
-    def test_a_completed_task_that_is_closed_has_had_its_result(self):
+    def test_closing_a_completed_task_reports_no_second_result(self):
         reported = started(*COMPLETE)
         assert reported.see(TaskClosed()) == []
 
-    def test_a_request_that_failed_is_no_completion(self):
+    def test_a_failed_request_reports_no_result(self):
         reported = started().see(
             RequestFailed(request_id="r", error=FailureKind.BUSY, message="Busy."),
             Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="Busy."),
@@ -210,27 +210,29 @@ class TestTurns:
             ("timeout", "Too long.", ["error", "result", "control"]),
         ],
     )
-    def test_the_end_of_the_run_closes_what_is_open(self, code: str, reason: str, kinds: list[str]):
+    def test_the_end_of_the_run_closes_the_open_start(
+        self, code: str, reason: str, kinds: list[str]
+    ):
         reported = started()
         ended = reported.stream.finish(code, reason)
         assert [one["type"] for one in ended] == kinds
         assert ended[-1]["code"] == "task_aborted"
         assert reported.stream.finish() == []
 
-    def test_a_start_that_cannot_go_on_gets_an_error_and_no_done(self):
+    def test_an_abandoned_start_gets_an_error_and_no_done(self):
         reported = started()
         [error] = reported.stream.give_up_start("No such mode.")
         assert (error["subtype"], error["code"]) == ("error", "task_error")
         assert [one["type"] for one in reported.stream.finish("task_failed")] == ["result"]
 
 
-class TestWhatIsLeftOpen:
-    """Every row that was told is closed, whatever ends the task."""
+class TestOpenRows:
+    """Every reported row is closed, however the task ends."""
 
     CALLS = (ToolCall(id="k1", name="write_to_file"), ToolCall(id="k2", name="read_file"))
 
     def asked(self) -> Driven:
-        """Two calls are there, of which one waits for an answer and the other for its turn."""
+        """Two calls: one waits for approval, the other for its turn."""
         pieces = [
             CallStreamed(request_id="r", index=at, name=call.name, arguments='{"path":"a"}')
             for at, call in enumerate(self.CALLS)
@@ -245,7 +247,7 @@ class TestWhatIsLeftOpen:
         return reported
 
     @pytest.mark.parametrize("end", ["finish", "leave_task", "end_task", "another start"])
-    def test_calls_of_an_interrupted_task_have_a_result_once_it_ends(self, end: str):
+    def test_calls_of_an_interrupted_task_get_a_result_when_it_ends(self, end: str):
         reported = self.interrupted()
         stream = reported.stream
         events = {
@@ -258,13 +260,13 @@ class TestWhatIsLeftOpen:
         assert [one["done"] for one in results] == [True, True]
         assert stream.finish() == [] or end == "another start"
 
-    def test_calls_of_a_task_that_goes_on_have_their_results_when_they_come(self):
+    def test_calls_of_a_resumed_task_are_closed_by_their_own_results(self):
         reported = self.interrupted()
         continues = Answered(ask_id="r", ask=AskKind.RESUME_TASK, reply="yes")
         reported.see(continues, *(ToolFinished(call_id=call.id, text="x") for call in self.CALLS))
         assert [one["type"] for one in reported.stream.finish()] == []
 
-    def test_what_an_earlier_run_left_open_was_never_reported(self):
+    def test_calls_left_open_by_an_earlier_run_are_not_closed_again(self):
         log: list[Event] = []
         for fact in [TaskOpened(text="go"), REQUEST, spoke(*self.CALLS)]:
             log.append(next_event(log[-1] if log else None, fact, 1))
@@ -275,7 +277,7 @@ class TestWhatIsLeftOpen:
             stream.see("t", log[-1])
         assert stream.finish() == []
 
-    def test_what_a_child_asked_is_closed_when_its_parent_is_interrupted(self):
+    def test_a_childs_open_call_is_closed_when_its_parent_is_interrupted(self):
         reported = TestChildren().child()
         asked = Asked(ask_id="q", ask=AskKind.TOOL, text=TestChildren.PAYLOAD, call_id="k")
         reported.see(TaskOpened(text="part"), REQUEST, spoke(TestChildren.CALL), asked, of="kid")
@@ -287,12 +289,12 @@ class TestWhatIsLeftOpen:
 
 
 class TestStartingOver:
-    """A task that waits for another try is idle."""
+    """A task that waits for a retry counts as idle."""
 
     def failed(self) -> Driven:
         return started(Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="Busy."))
 
-    def test_a_start_that_is_refused_leaves_the_task_before_it_driven(self):
+    def test_a_refused_start_keeps_the_previous_task(self):
         reported = started(*COMPLETE)
         stream = reported.stream
         start = StreamCommand("start", "s2", {"prompt": "x", "taskId": "t2"})
@@ -305,7 +307,7 @@ class TestStartingOver:
 
 
 class TestAttribution:
-    def test_a_message_given_to_a_question_takes_over_at_once(self):
+    def test_a_message_that_answers_a_question_takes_over_at_once(self):
         reported = started(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
         question = reported.stream.question
         assert question
@@ -324,7 +326,7 @@ class TestAttribution:
         reported.stream.deliver(question, "yes", "a", words=False)
         assert gist(reported.see(*COMPLETE))[0] == ("result", "", "s")
 
-    def test_a_yes_that_sets_a_task_going_has_its_turn(self):
+    def test_an_approval_that_resumes_a_task_owns_the_turn(self):
         reported = started(StepCancelled(), RESUMES)
         question = reported.stream.question
         assert question
@@ -350,7 +352,7 @@ class TestAttribution:
             ("control", "done", "s"),
         ]
 
-    def test_an_answer_in_the_turn_leaves_queued_messages_their_results(self):
+    def test_queued_messages_keep_their_results_when_an_answer_follows(self):
         reported = started()
         reported.stream.queue("id1", "m1")
         reported.see(says("id1"), spoke(Text(text="hm")), REQUEST)
@@ -387,7 +389,7 @@ class TestAttribution:
         reported.stream.resume_queued(question)
         assert (reported.stream.early_finish, reported.stream.busy) == (None, True)
 
-    def test_a_cancellation_has_what_follows_until_something_new_is_asked(self):
+    def test_events_after_a_cancellation_belong_to_the_latest_cancel_request(self):
         reported = started()
         reported.stream.cancel("c")
         reported.stream.cancel("c2")
@@ -395,7 +397,7 @@ class TestAttribution:
         assert gist(aborted)[0][2] == "c2"
         assert gist(aborted)[2] == ("result", "task_aborted", "s")
 
-    def test_the_next_start_forgets_what_waited_for_the_one_before(self):
+    def test_a_new_start_drops_messages_queued_for_the_previous_one(self):
         reported = started()
         reported.stream.queue("id1", "m1")
         reported.see(says("id1"), StepCancelled(), RESUMES)
@@ -404,7 +406,7 @@ class TestAttribution:
         assert {one["requestId"] for one in opened} == {"s2"}
 
 
-def test_a_cancellation_remembers_the_request_before_it_until_something_new_is_asked():
+def test_a_cancellation_remembers_the_interrupted_request_until_another_takes_over():
     by = Attribution()
     by.start("s")
     by.cancel("c1")
@@ -415,7 +417,7 @@ def test_a_cancellation_remembers_the_request_before_it_until_something_new_is_a
 
 
 class TestChildren:
-    """A child's questions reach the driver, and so does what comes of them."""
+    """A child's questions and their outcomes reach the driver."""
 
     CALL = ToolCall(id="k", name="write_to_file", arguments={"path": "a"})
     PAYLOAD = '{"tool": "newFileCreated", "path": "a"}'
@@ -425,7 +427,7 @@ class TestChildren:
         reported.see(ChildBegan(call_id="n", task_id="kid"))
         return reported
 
-    def test_its_questions_are_reported_under_its_own_id(self):
+    def test_a_childs_questions_carry_its_own_id(self):
         reported = self.child()
         asked = Asked(ask_id="q", ask=AskKind.TOOL, text=self.PAYLOAD, call_id="k", digest="d")
         events = reported.see(TaskOpened(text="part"), REQUEST, spoke(self.CALL), asked, of="kid")
@@ -448,14 +450,14 @@ class TestChildren:
         reported.stream.end_task("kid")
         assert reported.stream.receiver == "t"
 
-    def test_an_answer_in_words_is_reported(self):
+    def test_a_text_answer_to_a_child_is_reported(self):
         reported = self.child()
         reported.see(TaskOpened(text="part"), Asked(ask_id="q", ask=AskKind.FOLLOWUP), of="kid")
         answer = Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="8080")
         [user] = reported.see(answer, of="kid")
         assert (user["type"], user["taskId"]) == ("user", "kid")
 
-    def test_what_it_asked_about_is_closed_when_the_run_ends(self):
+    def test_a_childs_open_call_is_closed_when_the_run_ends(self):
         reported = self.child()
         asked = Asked(ask_id="q", ask=AskKind.TOOL, text=self.PAYLOAD, call_id="k")
         reported.see(TaskOpened(text="part"), spoke(self.CALL), asked, of="kid")
@@ -467,7 +469,7 @@ class TestChildren:
             ("control", "t"),
         ]
 
-    def test_an_interrupted_task_has_no_child_at_work(self):
+    def test_an_interrupted_task_receives_messages_itself_again(self):
         reported = self.child()
         reported.see(TaskOpened(text="part"), Asked(ask_id="q", ask=AskKind.FOLLOWUP), of="kid")
         reported.stream.cancel("c")
@@ -479,7 +481,7 @@ class TestChildren:
             "t",
         )
 
-    def test_its_cost_is_that_of_the_task(self):
+    def test_a_childs_cost_counts_for_the_task(self):
         reported = self.child()
         reported.see(spoke(usage=Usage(tokens_in=7)), of="kid")
         reported.stream.end_task("kid")
@@ -487,7 +489,7 @@ class TestChildren:
 
 
 class TestQueueEvents:
-    def test_texts_are_collapsed_and_cut_and_images_counted(self):
+    def test_queued_texts_are_shortened_and_images_counted(self):
         image = Image(media_type="image/png", data="x")
         long = UserSpoke(message_id="a", text="word  \n" * 100, images=(image, image))
         event = queue_event("enqueued", "t", [long, says("b")], {"a": 5})
@@ -506,15 +508,15 @@ class TestQueueEvents:
             ("a", "b", "updated"),
         ],
     )
-    def test_a_change_has_a_name(self, before: str, after: str, subtype: str | None):
+    def test_each_queue_change_has_a_subtype(self, before: str, after: str, subtype: str | None):
         assert change_between([*map(says, before)], [*map(says, after)]) == subtype
 
-    def test_a_message_that_was_edited_is_an_update(self):
+    def test_editing_a_queued_message_reports_an_update(self):
         reported = started(says("a"))
         [event] = reported.see(QueueEdited(message_id="a", text="other words"))
         assert (event["subtype"], event["queue"][0]["text"]) == ("updated", "other words")
 
-    def test_a_resumed_task_shows_once_what_waits(self):
+    def test_a_resumed_task_reports_its_queue_once(self):
         stream = ControlStream()
         log: list[Event] = []
         for fact in [TaskOpened(text="go"), REQUEST, says("a"), TaskReopened(), RESUMES]:
@@ -532,7 +534,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_a_start_is_settled_once_and_each_turn_and_each_queued_message_has_one_result(
+def test_a_start_is_closed_once_and_each_turn_and_queued_message_has_one_result(
     steps: list[str],
 ):
     reported = Driven()

@@ -1,4 +1,4 @@
-"""What a driver is told of messages that a hook refused."""
+"""The events for messages that a hook refused."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from rookery.core.facts import (
     next_event,
 )
 
-Told = dict[str, Any]
+JsonEvent = dict[str, Any]
 REQUEST = RequestStarted(request_id="r", model="m")
 OFFER = CompletionOffered(result="Done.")
 COMPLETE = Asked(ask_id="c", ask=AskKind.COMPLETION_RESULT)
@@ -32,17 +32,17 @@ REFUSED = (False, "governance_refused", "no")
 
 
 class Driven:
-    """A stream whose task was started by the request s, and what it tells."""
+    """A control stream whose task was started by request s, and the events it reported."""
 
     def __init__(self) -> None:
         self.stream = ControlStream()
-        self.reported: list[Told] = []
+        self.reported: list[JsonEvent] = []
         self._last: dict[str, Event] = {}
         self.stream.begin_task("t", "s")
         self.see(TaskOpened(text="go"))
 
     def see(self, *facts: Fact, of: str = "t") -> int:
-        """The number of the last event."""
+        """Feed the facts; return the number of the last event."""
         for fact in facts:
             self._last[of] = next_event(self._last.get(of), fact, 1)
             self.reported += self.stream.see(of, self._last[of])
@@ -68,7 +68,7 @@ class Driven:
         )
         return self.see(answer)
 
-    def of(self, **fields: Any) -> list[Told]:
+    def of(self, **fields: Any) -> list[JsonEvent]:
         return [one for one in self.reported if fields.items() <= one.items()]
 
     @property
@@ -89,7 +89,7 @@ def test_each_queued_message_has_its_own_result_in_order():
     assert driven.results == [("s", SUCCESS), ("m1", REFUSED), ("m2", SUCCESS), ("m3", REFUSED)]
 
 
-def test_what_shows_of_a_refused_message_carries_its_own_request():
+def test_events_of_a_refused_message_carry_its_own_request_id():
     driven = Driven()
     driven.see(REQUEST)
     driven.refuse_queued(driven.queue("m1"), "m1")
@@ -100,7 +100,7 @@ def test_what_shows_of_a_refused_message_carries_its_own_request():
     assert [one["requestId"] for one in notes] == ["m1", "s"]
 
 
-def test_a_message_refused_after_the_task_was_offered_as_done_is_reported_after_the_turn():
+def test_a_message_refused_after_the_completion_offer_is_reported_after_the_turn():
     driven = Driven()
     driven.see(REQUEST, OFFER)
     driven.refuse_queued(driven.queue("m1"), "m1")
@@ -111,7 +111,7 @@ def test_a_message_refused_after_the_task_was_offered_as_done_is_reported_after_
     assert done["code"] == "task_completed"
 
 
-def test_a_refused_start_is_no_success_when_a_queued_message_goes_on():
+def test_a_refused_start_is_aborted_even_if_a_queued_message_succeeds():
     driven = Driven()
     driven.queue("m1")
     driven.refuse(1)
@@ -121,7 +121,7 @@ def test_a_refused_start_is_no_success_when_a_queued_message_goes_on():
     assert (done["code"], done["success"]) == ("task_aborted", False)
 
 
-def test_a_refused_answer_is_reported_and_the_start_goes_on():
+def test_a_refused_answer_is_reported_and_the_start_continues():
     driven = Driven()
     driven.see(REQUEST, QUESTION)
     driven.refuse(driven.answer("m1"))
@@ -154,7 +154,7 @@ def test_a_refused_message_of_an_interrupted_turn_keeps_its_own_reason():
     assert (first, aborted, second) == ("s", "task_aborted", ("m1", REFUSED))
 
 
-def test_a_message_refused_by_a_task_that_works_for_another_has_its_result():
+def test_a_message_refused_by_a_child_gets_its_result():
     driven = Driven()
     driven.see(REQUEST, ChildBegan(call_id="k", task_id="c"))
     driven.see(TaskOpened(text="part", parent="t"), REQUEST, of="c")

@@ -1,4 +1,4 @@
-"""The published schemas are those of the tables, and say what is so."""
+"""The published schemas match the tables, the events and the documentation."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def test_the_committed_schema_is_the_generated_one(name: str):
     jsonschema.Draft202012Validator.check_schema(SCHEMAS[name]())
 
 
-def test_every_code_has_words_of_its_own():
+def test_every_reply_code_has_a_text():
     assert set(REPLY_CONTENTS) == {"accepted", *DONE_CODES, *ERROR_CODES}
 
 
@@ -47,12 +47,12 @@ def test_every_code_has_words_of_its_own():
         {"type": "other"},
     ],
 )
-def test_what_is_no_event_is_not_taken_for_one(event: dict[str, Any]):
+def test_invalid_events_are_rejected(event: dict[str, Any]):
     assert not EVENTS.is_valid(event)
     assert problem_with(event)
 
 
-def test_readers_take_fields_they_do_not_know():
+def test_the_published_schema_allows_unknown_fields():
     published = jsonschema.Draft202012Validator(json.loads(text("stream-json-events.schema.json")))
     event = {"type": "user", "id": 1, "content": "x", "done": True, "more": 1}
     assert published.is_valid(event)

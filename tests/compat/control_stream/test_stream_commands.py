@@ -1,4 +1,4 @@
-"""Lines as drivers write them, and the commands they are."""
+"""Parsing a driver's lines into commands."""
 
 import json
 from typing import Any
@@ -40,7 +40,7 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "fields"), ACCEPTED)
-def test_a_command_is_read_with_the_fields_of_the_table(name: str, fields: dict[str, Any]):
+def test_a_command_is_read_with_its_fields(name: str, fields: dict[str, Any]):
     command = read_command(line(name, hello=[1], **fields), 1)
     assert command == StreamCommand(name, "r", fields)
     assert command.images == (SEEN if "images" in fields else ())
@@ -128,13 +128,13 @@ BAD = [
 @pytest.mark.parametrize(
     ("given_line", "reason"), [row[1:] for row in BAD], ids=[r[0] for r in BAD]
 )
-def test_a_bad_line_is_refused_with_its_number_and_the_reason(given_line: bytes, reason: str):
+def test_a_bad_line_is_refused_with_its_number_and_a_reason(given_line: bytes, reason: str):
     with pytest.raises(BadCommand) as refusal:
         read_command(given_line, 12)
     assert str(refusal.value).startswith(f"stdin command line 12: {reason}")
 
 
-def test_the_first_thing_that_is_wrong_is_reported():
+def test_the_first_problem_is_reported():
     wrong: dict[str, Any] = {"images": 1, "taskId": 1, "prompt": 1, "requestId": 1, "command": 1}
     mended: dict[str, Any] = {
         "command": "start",
@@ -163,7 +163,7 @@ def test_the_first_thing_that_is_wrong_is_reported():
         (b"{", "", ""),
     ],
 )
-def test_what_could_be_read_of_a_bad_line_is_kept(given_line: bytes, request_id: str, command: str):
+def test_readable_fields_of_a_bad_line_are_kept(given_line: bytes, request_id: str, command: str):
     with pytest.raises(BadCommand) as refusal:
         read_command(given_line, 1)
     assert (refusal.value.request_id, refusal.value.command) == (request_id, command)
@@ -180,7 +180,7 @@ SCHEMA = jsonschema.Draft202012Validator(commands_schema())
     command=st.sampled_from([*COMMANDS, "stat", "", None]),
     fields=st.dictionaries(st.sampled_from(names), values, max_size=6),
 )
-def test_what_is_accepted_is_exactly_what_the_schema_promises(
+def test_the_parser_accepts_exactly_what_the_schema_allows(
     command: str | None, fields: dict[str, Any]
 ):
     given_object = {"command": command, **fields}
@@ -193,7 +193,7 @@ def test_what_is_accepted_is_exactly_what_the_schema_promises(
 
 
 @given(st.binary(max_size=200))
-def test_whatever_bytes_come_the_answer_is_a_command_or_a_reason(data: bytes):
+def test_any_bytes_give_a_command_or_a_reason(data: bytes):
     reason = "stdin command line 1: "
     try:
         read_command(data, 1)
@@ -203,7 +203,7 @@ def test_whatever_bytes_come_the_answer_is_a_command_or_a_reason(data: bytes):
 
 
 @pytest.mark.parametrize(
-    ("configuration", "meant"),
+    ("configuration", "expected"),
     [
         ({}, StartSettings()),
         ({"mode": "ask"}, StartSettings(mode="ask")),
@@ -215,10 +215,10 @@ def test_whatever_bytes_come_the_answer_is_a_command_or_a_reason(data: bytes):
         ({"mode": 1, "terminalShell": "zsh"}, StartSettings(ignored=("mode", "terminalShell"))),
     ],
 )
-def test_of_a_configuration_counts_what_has_a_meaning_here(
-    configuration: dict[str, Any], meant: StartSettings
+def test_unsupported_configuration_fields_are_listed_as_ignored(
+    configuration: dict[str, Any], expected: StartSettings
 ):
-    assert start_settings(configuration) == meant
+    assert start_settings(configuration) == expected
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_of_a_configuration_counts_what_has_a_meaning_here(
         ({"auto_approval_enabled": False}, "did you mean 'autoApprovalEnabled'?"),
     ],
 )
-def test_what_is_said_of_approval_is_understood_or_refused(
+def test_a_misspelled_or_mistyped_approval_setting_is_refused(
     configuration: dict[str, Any], problem: str
 ):
     reported = approval_problem(start_settings(configuration))

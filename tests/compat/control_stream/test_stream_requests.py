@@ -1,4 +1,4 @@
-"""Requests at a host that takes every command, refuses one, or cannot carry it out."""
+"""Driver requests against a host that accepts, refuses or fails commands."""
 
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar, cast
@@ -44,8 +44,8 @@ def configured(configuration: dict[str, Any]) -> StreamCommand:
     return StreamCommand("start", "s", {**GO.fields, "configuration": configuration})
 
 
-class Desk:
-    """A host that keeps what it was sent, and a stream whose events are kept."""
+class RequestHarness:
+    """A host and a control stream that record commands and events."""
 
     def __init__(self) -> None:
         self.sent: list[Command] = []
@@ -65,7 +65,7 @@ class Desk:
         self._last: Event | None = None
 
     async def _never_recovered(self) -> bool:
-        """The time is up, and the task still does not ask whether to go on."""
+        """Time out: the task never asked whether to resume."""
         return not self.leaving
 
     async def send(self, command: Command) -> None:
@@ -81,7 +81,7 @@ class Desk:
         modes = (KnownMode(slug="code", name="Code"), KnownMode(slug="ask", name="Ask"))
         return cast(T, about if isinstance(query, AskAbout) else modes)
 
-    async def hear(self, *commands: StreamCommand) -> None:
+    async def receive(self, *commands: StreamCommand) -> None:
         for command in commands:
             await self.requests.carry_out(command)
 
@@ -98,32 +98,32 @@ class Desk:
 
 
 @pytest.fixture
-def handler() -> Desk:
-    return Desk()
+def handler() -> RequestHarness:
+    return RequestHarness()
 
 
-async def test_a_configuration_is_sent_with_its_task(handler: Desk):
+async def test_a_configuration_is_sent_with_its_task(handler: RequestHarness):
     wanted = {"mode": "ask", "model": "big", "autoApprovalEnabled": True}
-    await handler.hear(configured(wanted))
+    await handler.receive(configured(wanted))
     assert handler.sent == [
         OpenTask(task_id="t", text="go", mode="ask", provider="p", model="big", automatic=True),
     ]
     assert handler.followed == ["t"]
 
 
-async def test_a_start_that_misspells_approval_is_refused(handler: Desk):
+async def test_a_start_that_misspells_approval_is_refused(handler: RequestHarness):
     wanted = {"autoAprovalEnabled": False}
-    await handler.hear(configured(wanted))
+    await handler.receive(configured(wanted))
     assert (handler.replies("s"), handler.sent) == ([("error", "client_error")], [])
 
 
-async def test_a_task_that_cannot_be_kept_is_an_error_of_its_start(handler: Desk):
+async def test_a_start_whose_task_cannot_be_stored_is_an_error(handler: RequestHarness):
     handler.fails[OpenTask] = StorageError("The disk is full.")
-    await handler.hear(GO)
+    await handler.receive(GO)
     assert handler.replies("s") == [("ack", "accepted"), ("error", "task_error")]
     assert handler.reported[-1]["content"] == "The disk is full."
     del handler.fails[OpenTask]
-    await handler.hear(StreamCommand("start", "s2", GO.fields))
+    await handler.receive(StreamCommand("start", "s2", GO.fields))
     assert handler.replies("s2") == [("ack", "accepted")]
 
 
@@ -136,25 +136,25 @@ async def test_a_task_that_cannot_be_kept_is_an_error_of_its_start(handler: Desk
     ],
 )
 async def test_a_cancel_is_answered(
-    handler: Desk, error: RookeryError | None, replies: list[tuple[str, str]]
+    handler: RequestHarness, error: RookeryError | None, replies: list[tuple[str, str]]
 ):
     if error:
         handler.fails[Cancel] = error
-    await handler.hear(GO, STOP)
+    await handler.receive(GO, STOP)
     assert handler.replies("c") == replies
 
 
-async def test_a_message_that_waited_in_vain_is_queued_for_when_the_task_goes_on(
-    handler: Desk,
+async def test_a_message_after_a_cancel_is_queued_until_the_task_resumes(
+    handler: RequestHarness,
 ):
-    await handler.hear(GO, STOP, SAYS)
+    await handler.receive(GO, STOP, SAYS)
     assert handler.replies("m") == [("ack", "accepted"), ("done", "resumed")]
     assert isinstance(handler.sent[-1], Speak)
 
 
-async def test_a_message_to_a_task_that_just_ended_is_refused(handler: Desk):
+async def test_a_message_to_a_task_that_just_ended_is_refused(handler: RequestHarness):
     handler.fails[Speak] = CommandRejected("It is not open.")
-    await handler.hear(GO, SAYS)
+    await handler.receive(GO, SAYS)
     assert handler.replies("m") == [("error", "no_active_task")]
     completed(handler)
     [result] = [event for event in handler.reported if event["type"] == "result"]
@@ -162,38 +162,38 @@ async def test_a_message_to_a_task_that_just_ended_is_refused(handler: Desk):
     assert handler.stream.note("x")["requestId"] == "s"
 
 
-async def test_what_waited_until_the_run_ended_was_never_accepted(handler: Desk):
+async def test_a_message_still_waiting_when_the_run_ends_is_refused(handler: RequestHarness):
     handler.leaving = True
-    await handler.hear(GO, STOP, SAYS)
+    await handler.receive(GO, STOP, SAYS)
     assert handler.replies("m") == [("error", "client_error")]
 
 
-def completed(handler: Desk) -> None:
+def completed(handler: RequestHarness) -> None:
     asks = Asked(ask_id="q", ask=AskKind.COMPLETION_RESULT)
     begun = RequestStarted(request_id="r", model="m")
     handler.see(TaskOpened(text="go"), begun, CompletionOffered(result="Done."), asks)
 
 
-async def test_an_accepted_task_takes_no_more_messages(handler: Desk):
-    await handler.hear(GO)
+async def test_an_accepted_task_takes_no_more_messages(handler: RequestHarness):
+    await handler.receive(GO)
     completed(handler)
-    await handler.hear(StreamCommand("approve", "a"), SAYS)
+    await handler.receive(StreamCommand("approve", "a"), SAYS)
     assert handler.replies("s") == [("ack", "accepted"), ("done", "task_completed")]
     assert handler.replies("a") == [("ack", "accepted"), ("done", "responded")]
     assert handler.replies("m") == [("error", "no_active_task")]
     assert len([event for event in handler.reported if event["type"] == "result"]) == 1
 
 
-async def test_a_task_that_is_given_up_closes_its_start(handler: Desk):
-    await handler.hear(GO)
+async def test_rejecting_a_retry_aborts_the_start(handler: RequestHarness):
+    await handler.receive(GO)
     failed = Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="No.")
     handler.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), failed)
-    await handler.hear(StreamCommand("reject", "a"))
+    await handler.receive(StreamCommand("reject", "a"))
     assert handler.replies("s") == [("ack", "accepted"), ("done", "task_aborted")]
     assert handler.stream.task_id == ""
 
 
-def failing(handler: Desk) -> None:
+def failing(handler: RequestHarness) -> None:
     failed = Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="No.")
     handler.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), failed)
 
@@ -201,10 +201,10 @@ def failing(handler: Desk) -> None:
 AGAIN = StreamCommand("start", "s2", {"prompt": "again", "taskId": "T2"})
 
 
-async def test_a_task_that_waits_for_another_try_gives_way_to_a_start(handler: Desk):
-    await handler.hear(GO)
+async def test_a_new_start_replaces_a_task_that_waits_for_a_retry(handler: RequestHarness):
+    await handler.receive(GO)
     failing(handler)
-    await handler.hear(AGAIN)
+    await handler.receive(AGAIN)
     assert handler.replies("s") == [("ack", "accepted"), ("done", "task_aborted")]
     assert handler.replies("s2") == [("ack", "accepted")]
     assert handler.sent[-2:] == [OpenTask(task_id="t2", text="again"), CloseTask(task_id="t")]
@@ -212,49 +212,49 @@ async def test_a_task_that_waits_for_another_try_gives_way_to_a_start(handler: D
     assert (results, handler.stream.task_id) == (["s"], "t2")
 
 
-async def test_a_task_that_waits_for_another_try_can_be_cleared_or_interrupted(handler: Desk):
-    await handler.hear(GO)
+async def test_a_task_that_waits_for_a_retry_can_be_cancelled_or_cleared(handler: RequestHarness):
+    await handler.receive(GO)
     failing(handler)
-    await handler.hear(STOP)
+    await handler.receive(STOP)
     assert handler.replies("c")[-1] == ("done", "cancel_requested")
     handler.stream.cancelling = False
-    await handler.hear(StreamCommand("clear", "x"))
+    await handler.receive(StreamCommand("clear", "x"))
     assert handler.replies("x") == [("ack", "accepted"), ("done", "cleared")]
     assert handler.replies("s")[-1] == ("done", "task_aborted")
     assert handler.sent[-1] == CloseTask(task_id="t")
 
 
-async def test_a_start_that_is_refused_leaves_the_task_before_it_open(handler: Desk):
-    await handler.hear(GO)
+async def test_a_refused_start_leaves_the_previous_task_open(handler: RequestHarness):
+    await handler.receive(GO)
     completed(handler)
     handler.fails[OpenTask] = StorageError("The disk is full.")
-    await handler.hear(AGAIN, SAYS)
+    await handler.receive(AGAIN, SAYS)
     assert handler.replies("s2") == [("ack", "accepted"), ("error", "task_error")]
     assert handler.replies("m") == [("ack", "accepted"), ("done", "responded")]
     assert CloseTask(task_id="t") not in handler.sent
     assert cast(Answer, handler.sent[-1]).task_id == "t"
 
 
-async def test_why_a_start_was_refused_is_remembered(handler: Desk):
+async def test_the_reason_of_a_refused_start_is_kept_until_the_next_start(handler: RequestHarness):
     handler.fails[OpenTask] = StorageError("The disk is full.")
-    await handler.hear(GO)
+    await handler.receive(GO)
     assert (handler.stream.failure, handler.stream.failure_code) == ("The disk is full.", "blamed")
     del handler.fails[OpenTask]
-    await handler.hear(AGAIN)
+    await handler.receive(AGAIN)
     assert handler.stream.failure == ""
 
 
 async def test_messages_before_a_cancel_arrive_before_those_after_it(
-    handler: Desk,
+    handler: RequestHarness,
 ):
-    await handler.hear(GO)
+    await handler.receive(GO)
     begun = RequestStarted(request_id="r", model="m")
     handler.see(TaskOpened(text="go"), begun)
-    await handler.hear(StreamCommand("message", "q0", {"prompt": "first"}), STOP)
+    await handler.receive(StreamCommand("message", "q0", {"prompt": "first"}), STOP)
     first = cast(Speak, handler.sent[-2])
     resumes = Asked(ask_id="q", ask=AskKind.RESUME_TASK)
     handler.see(UserSpoke(message_id=first.message_id, text="first"), StepCancelled(), resumes)
-    await handler.hear(SAYS)
+    await handler.receive(SAYS)
     assert handler.replies("m") == [("ack", "accepted"), ("done", "resumed")]
     words, answer = handler.sent[-2:]
     assert isinstance(words, Speak)
@@ -278,24 +278,24 @@ async def test_messages_before_a_cancel_arrive_before_those_after_it(
         ("answer", {"text": "8080"}, ("message", "8080", None)),
     ],
 )
-async def test_an_answer_has_the_reply_and_the_text_of_its_command(
-    handler: Desk, name: str, fields: dict[str, Any], reply: tuple[str, str, str | None]
+async def test_an_answer_carries_the_reply_and_text_of_its_command(
+    handler: RequestHarness, name: str, fields: dict[str, Any], reply: tuple[str, str, str | None]
 ):
-    await handler.hear(GO)
+    await handler.receive(GO)
     asked = Asked(ask_id="q", ask=AskKind.TOOL, digest="d")
     handler.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), asked)
-    await handler.hear(StreamCommand(name, "a", fields))
+    await handler.receive(StreamCommand(name, "a", fields))
     answer = cast(Answer, handler.sent[-1])
     assert (answer.reply, answer.text, answer.choice) == reply
 
 
 @pytest.mark.parametrize("row", [None, 3, 99])
-async def test_an_answer_is_to_its_own_question_or_to_none(handler: Desk, row: int | None):
-    await handler.hear(GO)
+async def test_an_answer_needs_a_matching_open_question(handler: RequestHarness, row: int | None):
+    await handler.receive(GO)
     asked = Asked(ask_id="q", ask=AskKind.FOLLOWUP, text="Which?", digest="d")
     handler.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), asked)
     answer = StreamCommand("answer", "a", {"text": "this"} | ({"id": row} if row else {}))
-    await handler.hear(answer, StreamCommand("approve", "b"))
+    await handler.receive(answer, StreamCommand("approve", "b"))
     answers = [each for each in handler.sent if isinstance(each, Answer)]
     if row == 99:
         assert (answers, handler.replies("a")) == ([], [("error", "no_pending_ask")])
@@ -305,16 +305,16 @@ async def test_an_answer_is_to_its_own_question_or_to_none(handler: Desk, row: i
         assert handler.replies("b") == [("error", "no_pending_ask")]
 
 
-async def test_two_messages_in_one_breath_answer_one_question(handler: Desk):
-    await handler.hear(GO)
+async def test_of_two_immediate_messages_the_second_is_queued(handler: RequestHarness):
+    await handler.receive(GO)
     completed(handler)
-    await handler.hear(SAYS, StreamCommand("message", "m2", {"prompt": "and more"}))
+    await handler.receive(SAYS, StreamCommand("message", "m2", {"prompt": "and more"}))
     assert handler.replies("m")[-1] == ("done", "responded")
     assert handler.replies("m2")[-1] == ("done", "queued")
 
 
-async def test_messages_that_arrive_late_are_still_delivered(handler: Desk):
-    await handler.hear(GO)
+async def test_late_messages_are_delivered_by_resuming(handler: RequestHarness):
+    await handler.receive(GO)
     completed(handler)
     question = handler.stream.question
     assert question

@@ -1,4 +1,4 @@
-"""A program's view of an agent: what it knows, what it is told of, and in which order."""
+"""The Python client of `--json-io`: its state, its events and their order."""
 
 import json
 from typing import Any
@@ -29,7 +29,7 @@ def updated(message: Wire) -> Wire:
 
 
 class Watched:
-    """A client whose events are kept."""
+    """A client that records its events."""
 
     def __init__(self, **more: Any) -> None:
         self.sent: list[Wire] = []
@@ -40,7 +40,7 @@ class Watched:
             self.client.on(name, lambda payload, name=name: self.events.append((name, payload)))
 
     def feed(self, *messages: Wire) -> list[str]:
-        """The names of what happened."""
+        """Feed the messages; return the names of the events."""
         self.events.clear()
         self.client.handle_messages(messages)
         return [str(name) for name, _ in self.events]
@@ -216,9 +216,7 @@ STEPS: list[tuple[str, list[Wire], Wire, list[str]]] = [
 @pytest.mark.parametrize(
     ("before", "message", "events"), [step[1:] for step in STEPS], ids=[step[0] for step in STEPS]
 )
-def test_every_step_is_reported_by_its_events_in_their_order(
-    before: list[Wire], message: Wire, events: list[str]
-):
+def test_every_step_emits_its_events_in_order(before: list[Wire], message: Wire, events: list[str]):
     watched = Watched()
     watched.feed(*before)
     assert watched.feed(message) == events
@@ -243,13 +241,13 @@ def test_payloads():
     assert not watched.payload("stateChange").is_significant_change
 
 
-def test_only_significant_changes_if_so_wished():
+def test_state_changes_can_be_limited_to_significant_ones():
     watched = Watched(only_significant=True)
     assert watched.feed(state(TASK)) == ["message", "stateChange"]
     assert watched.feed(updated(says(2))) == ["message"]
 
 
-def test_what_goes_wrong_is_an_error_event_and_no_crash():
+def test_a_failing_listener_emits_an_error_event_and_does_not_crash():
     watched = Watched()
 
     def fail(_: object) -> None:
@@ -260,7 +258,7 @@ def test_what_goes_wrong_is_an_error_event_and_no_crash():
     assert str(watched.payload("error")) == "no"
     alone = ExtensionClient(lambda message: None)
     alone.on("message", fail)
-    alone.handle_message(state(TASK))  # nobody listens to errors
+    alone.handle_message(state(TASK))  # no error listener
     assert alone.messages == (TASK,)
     alone.on("error", fail)
     alone.handle_message(updated(says(2)))
@@ -270,7 +268,7 @@ def test_what_goes_wrong_is_an_error_event_and_no_crash():
 @pytest.mark.parametrize(
     "given", ["no json", b"\xff", "[1]", "{}", '{"type": 3}', "[" * 100_000, {"state": 1}, 7]
 )
-def test_what_is_no_message_is_dropped_with_a_note(given: Any):
+def test_invalid_messages_are_dropped_with_a_debug_note(given: Any):
     watched = Watched()
     watched.client.handle_message(given)
     assert watched.notes == []
@@ -348,14 +346,14 @@ def test_answers_name_the_question(method: str, given: list[Any], sent: Wire):
     assert watched.sent == [sent]
 
 
-def test_an_answer_to_nothing_names_nothing():
+def test_an_answer_without_a_complete_question_names_none():
     watched = Watched()
     watched.feed(state(TASK, asks(3, "tool", partial=True)))
     watched.client.approve()
     assert watched.sent == [{"type": "askResponse", "askResponse": "yesButtonClicked"}]
 
 
-def test_clearing_keeps_the_mode_and_resetting_keeps_nothing():
+def test_clearing_keeps_the_mode_and_resetting_clears_everything():
     watched = Watched()
     watched.feed(state(TASK, mode="code", clineMessagesSeq=5))
     watched.client.clear_task()
@@ -375,7 +373,7 @@ def test_an_update_alone_does_not_initialise():
     assert (client.is_initialized, len(client.messages)) == (False, 1)
 
 
-def test_states_are_remembered_if_so_wished():
+def test_state_history_is_kept_only_if_configured():
     assert Watched().client.state_history == ()
     client = Watched(history=2).client
     for ts in range(1, 6):
@@ -383,7 +381,7 @@ def test_states_are_remembered_if_so_wished():
     assert [len(known.messages) for known in client.state_history] == [3, 4]
 
 
-def test_the_store_can_be_watched_and_says_when_it_learnt():
+def test_the_store_can_be_observed_and_records_its_update_time():
     client = ExtensionClient(lambda message: None, now=lambda: 7.0)
     seen: list[int] = []
     stop = client.store.observable.subscribe(lambda known: seen.append(len(known.messages)))
@@ -414,7 +412,7 @@ def test_an_emitter_forgets_removed_listeners():
         emitter.on("moonrise", received.append)
 
 
-def test_a_failing_observer_stops_no_other():
+def test_a_failing_observer_does_not_stop_the_others():
     failures: list[Exception] = []
     value = Observable(1, failures.append)
     received: list[int] = []
@@ -428,7 +426,7 @@ def test_a_failing_observer_stops_no_other():
     assert (received, len(failures), value.value) == ([1, 2], 2, 2)
 
 
-def test_the_state_is_that_of_the_tables_whatever_else_a_message_holds():
+def test_the_state_follows_the_tables_whatever_else_a_message_holds():
     client = Watched().client
     for text, expected in (
         (None, "streaming"),
@@ -441,6 +439,6 @@ def test_the_state_is_that_of_the_tables_whatever_else_a_message_holds():
     client.handle_message(state(TASK, BUSY, says(3, "api_req_finished")))
     assert client.state == "running"
     client.handle_message(state(TASK, says(2, partial=1)))
-    assert client.state == "running"  # only true itself means that more is to come
+    assert client.state == "running"  # only `true` marks a partial message
     client.handle_message(state(TASK, RUN, {"ts": 3, "type": "ask"}))
     assert client.state == "running"

@@ -1,4 +1,4 @@
-"""What the driver of `--json-io` is told: every row, once it is time, and nothing else."""
+"""The messages that `--json-io` sends to its driver, and when."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def driven(*, webview: bool = True) -> EngineMessages:
 
 
 def send(reported: EngineMessages, *facts: Fact, pause: float = 1.0) -> list[Wire]:
-    """What facts lead to that come so many seconds apart, without the task events."""
+    """Feed facts `pause` seconds apart; return the lines without task events."""
     lines: list[Wire] = []
     for number, event in enumerate(log(*facts), 1):
         lines += reported.see("t", event, number * pause)
@@ -74,7 +74,7 @@ def words(count: int, text: str = "word ") -> list[Fact]:
 
 
 @given(events=ANY_LOG, pauses=st.lists(st.sampled_from([0.0, 0.01, 0.06, 5.0]), min_size=1))
-def test_all_lines_together_give_the_rows(events: list[Event], pauses: list[float]):
+def test_all_lines_together_rebuild_the_rows(events: list[Event], pauses: list[float]):
     webview, manager = driven(), driven(webview=False)
     client = ExtensionClient(lambda message: None)
     lines: dict[int, Wire] = {}
@@ -108,7 +108,7 @@ def test_all_lines_together_give_the_rows(events: list[Event], pauses: list[floa
 CONDENSED = ("condense_context", "sliding_window_truncation")
 
 
-def test_a_growing_row_is_reported_at_most_once_in_a_while_and_then_whole():
+def test_a_growing_row_is_throttled_and_then_reported_in_full():
     reported = driven()
     send(reported, OPENED, ASKED)
     now, times = 100.0, 0
@@ -141,7 +141,7 @@ def test_new_and_complete_rows_are_reported_at_once():
 
 
 def written(count: int) -> int:
-    """Characters that are written for an answer of so many pieces, a hundred in a second."""
+    """Characters written for an answer of `count` pieces, one hundred per second."""
     reported = driven()
     send(reported, OPENED, ASKED)
     now = size = 0.0
@@ -151,7 +151,7 @@ def written(count: int) -> int:
     return int(size)
 
 
-def test_what_is_written_grows_with_an_answer_and_not_with_its_square():
+def test_output_grows_linearly_with_an_answer():
     count = 5_000 if TORTURE else 2_000
     short, long = written(count), written(4 * count)
     print(f"{count} pieces: {short} characters, {4 * count} pieces: {long}")
@@ -159,23 +159,23 @@ def test_what_is_written_grows_with_an_answer_and_not_with_its_square():
     assert long < 4 * count / 100 * SHORT / PACE * 1.1
 
 
-def test_the_length_of_the_task_makes_no_row_dearer():
-    """Told by what is looked at, not by a clock: old rows are never spelled again."""
+def test_the_cost_of_a_row_does_not_depend_on_the_length_of_the_task():
+    """Checked by output size, not by a clock: old rows are never sent again."""
     reported = driven()
     many = [fact for n in range(500) for fact in (Asked(ask_id=f"q{n}", ask=AskKind.TOOL),)]
     send(reported, OPENED, *many)
-    size = len(json.dumps(tell_one(reported, TextStreamed(request_id="x", text=""))))
+    size = len(json.dumps(report_one(reported, TextStreamed(request_id="x", text=""))))
     assert size < 200
 
 
-def tell_one(reported: EngineMessages, fact: Fact) -> list[Wire]:
+def report_one(reported: EngineMessages, fact: Fact) -> list[Wire]:
     assert reported.task
     last = reported.task.view
     event = Event(last.seq, 1, 10**9, fact)
     return [line for line in reported.see("t", event, 10**6) if "payload" not in line]
 
 
-def test_calls_that_will_be_taken_back_are_not_shown():
+def test_streamed_calls_that_will_be_removed_are_not_shown():
     calls = [
         CallStreamed(request_id="r", index=index, name="read_file", arguments='{"path": "a"}')
         for index in (0, 1, 2)
@@ -198,7 +198,7 @@ def test_calls_that_will_be_taken_back_are_not_shown():
         assert json.loads(asked[0]["text"]) == {"tool": "readFile", "path": "a"}
 
 
-def test_a_rewind_is_reported_as_a_snapshot_or_by_names():
+def test_a_rewind_is_reported_as_a_snapshot_or_as_removed_rows():
     facts = (OPENED, ASKED, *words(2), StepCancelled(), Rewound(to=1))
     snapshot = send(driven(), *facts)[-1]["state"]
     assert [row["text"] for row in snapshot["clineMessages"]] == ["do it"]
@@ -238,12 +238,12 @@ def test_a_rewind_is_reported_as_a_snapshot_or_by_names():
     ],
     ids=["mode", "model", "todos", "queue"],
 )
-def test_what_changes_beside_the_rows_is_reported_alone(fact: Fact, part: Wire):
+def test_state_changes_outside_the_rows_are_reported_alone(fact: Fact, part: Wire):
     assert send(driven(), OPENED, fact)[-1] == {"type": "state", "state": part}
     assert send(driven(webview=False), OPENED, fact)[1:] == []
 
 
-def test_a_queue_is_reported_with_every_change():
+def test_the_whole_queue_is_reported_with_every_change():
     reported = driven()
     send(reported, OPENED, ASKED)
     states = [
@@ -314,7 +314,7 @@ def test_a_condensed_conversation_says_how_much_shorter_it_is():
     assert reported.task.messages()[1]["contextTruncation"]["newContextTokens"] == 3
 
 
-def test_words_that_end_the_turn_are_reported_as_the_result_in_the_same_row():
+def test_a_final_text_becomes_the_result_in_the_same_row():
     reported = driven()
     send(reported, OPENED, ASKED, TextStreamed(request_id="r", text="It is 4."))
     spoken = AssistantSpoke(request_id="r", blocks=(Text(text="It is 4."),))
@@ -332,7 +332,7 @@ def test_a_pause_between_requests_is_reported_in_seconds():
     assert (row["say"], json.loads(row["text"])) == ("api_req_rate_limit_wait", {"seconds": 3})
 
 
-def test_condensing_is_always_answered():
+def test_condensing_is_answered_once():
     reported = driven()
     send(reported, OPENED)
     [started] = reported.condense("t")
@@ -342,7 +342,7 @@ def test_condensing_is_always_answered():
     assert ended not in send(reported, OPENED, Condensed(upto=1))
 
 
-def test_what_is_chosen_before_there_is_a_task_is_shown_and_kept():
+def test_settings_chosen_before_a_task_are_shown_and_kept():
     reported = EngineMessages(ABOUT)
     reported.launch(())
     [line] = reported.choose(StartSettings(mode="debug", automatic=True))
@@ -352,7 +352,7 @@ def test_what_is_chosen_before_there_is_a_task_is_shown_and_kept():
     assert reported.wanted == StartSettings(mode="debug", automatic=True, model="n")
 
 
-def test_a_history_is_newest_first_and_names_what_is_known():
+def test_the_history_lists_known_tasks():
     reported = EngineMessages(ABOUT)
     known = KnownTask(task_id="a", title="x", workspace="/w", updated=7, status="completed")
     line, theme = reported.launch((known,))
@@ -383,7 +383,7 @@ def test_a_title_is_one_line(text: str, expected: str):
         (None, False),
     ],
 )
-def test_what_is_a_message(given_row: Any, ok: bool):
+def test_only_objects_with_the_right_fields_are_messages(given_row: Any, ok: bool):
     assert (read_row(given_row) is not None) is ok
 
 
@@ -405,7 +405,7 @@ def test_the_committed_schema_is_the_generated_one():
         (False, ("modes", "subtasks"), {"ReadOnly", "ModeSwitch", "Subtasks"}),
     ],
 )
-def test_the_flags_say_what_really_runs_without_a_question(
+def test_the_flags_show_what_is_auto_approved(
     automatic: bool, allows: tuple[str, ...], granted: set[str]
 ):
     flags = grants(automatic, allows)
@@ -417,7 +417,7 @@ def test_a_page_in_a_browser_is_reported_in_the_fields_that_webviews_read():
     send(reported, OPENED, ToolStarted(call_id="b", tool="browser_action", title="Look"))
     picture = Image(media_type="image/png", data="AA==")
     seen = "The browser is at http://localhost:1/a.b.\nWhat the page says"
-    [row] = tell_one(reported, ToolFinished(call_id="b", text=seen, images=(picture,)))
+    [row] = report_one(reported, ToolFinished(call_id="b", text=seen, images=(picture,)))
     assert row["say"] == "browser_action_result"
     assert json.loads(row["text"]) == {
         "currentUrl": "http://localhost:1/a.b",

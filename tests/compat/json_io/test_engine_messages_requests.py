@@ -1,4 +1,4 @@
-"""What a driver of `--json-io` may write, and what is made of it."""
+"""Parsing the lines a driver of `--json-io` writes."""
 
 import json
 import re
@@ -56,7 +56,7 @@ def test_a_message_is_read_with_the_fields_of_its_type(message: dict[str, Any]):
     assert jsonschema.Draft202012Validator(engine_messages_schema()).is_valid(message)
 
 
-def test_every_type_is_in_the_table_above():
+def test_the_table_covers_every_type():
     assert {message["type"] for message in ACCEPTED} == KINDS.keys()
 
 
@@ -89,7 +89,7 @@ def test_every_type_is_in_the_table_above():
         (b'{"type":"autoApprovalEnabled","bool":1}', '"bool" must be true or false'),
     ],
 )
-def test_what_is_no_message_says_why(line: bytes, reason: str):
+def test_invalid_messages_are_refused_with_a_reason(line: bytes, reason: str):
     with pytest.raises(BadMessage, match=re.escape(reason)) as raised:
         read_request(line, 7)
     assert str(raised.value).startswith("Line 7 ")
@@ -101,7 +101,7 @@ def test_what_is_no_message_says_why(line: bytes, reason: str):
         lambda given: json.dumps(given).encode()
     )
 )
-def test_nothing_that_is_written_breaks_the_reader(line: bytes):
+def test_no_input_breaks_the_reader(line: bytes):
     with suppress(BadMessage):
         read_request(line, 1)
 
@@ -118,7 +118,7 @@ ANY_FIELD = st.none() | st.booleans() | st.integers() | st.text() | st.just({}) 
         ANY_FIELD | st.just({"id": "x", "text": "y", "ts": 1, "mode": "full"}),
     ),
 )
-def test_what_is_accepted_is_what_the_schema_promises(type: str, fields: dict[str, Any]):
+def test_the_reader_accepts_what_the_schema_allows(type: str, fields: dict[str, Any]):
     message = {"type": type, **fields}
     try:
         read(message)

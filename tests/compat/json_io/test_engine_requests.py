@@ -1,4 +1,4 @@
-"""Requests at a host that takes every command, or refuses one."""
+"""`--json-io` requests against a host that accepts or refuses commands."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -40,8 +40,8 @@ END_COMMAND = {"type": "terminalOperation", "terminalOperation": "abort"}
 OFFER = Asked(ask_id="o1", ask=AskKind.COMMAND_OUTPUT, call_id="c1")
 
 
-class Desk:
-    """A host that is watched, and what its driver is told."""
+class RequestHarness:
+    """A scripted host, and the lines its driver receives."""
 
     def __init__(self, host: ScriptedHost | None = None) -> None:
         self.host = host or ScriptedHost()
@@ -82,7 +82,7 @@ class Desk:
         self.lines.clear()
 
     async def follow(self) -> None:
-        """Have everything that was told so far be seen."""
+        """Process every event reported so far."""
         seen = self.reported.task.view.seq if self.reported.task else 0
         with anyio.move_on_after(0.01):
             async for event in self.host.follow("t1", seen):
@@ -107,7 +107,7 @@ class Desk:
     ],
 )
 async def test_an_answer_goes_to_the_question_with_its_digest(message: Wire, reply: str):
-    handler = Desk()
+    handler = RequestHarness()
     await handler.begin(TOOL)
     await handler.do(message)
     [answer] = handler.sent
@@ -125,14 +125,14 @@ async def test_an_answer_goes_to_the_question_with_its_digest(message: Wire, rep
     ],
 )
 async def test_a_late_answer_is_ignored(late: Wire):
-    handler = Desk()
+    handler = RequestHarness()
     await handler.begin(TOOL)
     await handler.do(late)
     assert (handler.sent, handler.lines, len(handler.notes)) == ([], [], 1)
 
 
-async def test_a_yes_for_good_is_one():
-    handler = Desk()
+async def test_a_permanent_approval_counts_as_approval():
+    handler = RequestHarness()
     await handler.begin(TOOL)
     await handler.do({**YES, "always": True})
     [answer] = handler.sent
@@ -140,15 +140,15 @@ async def test_a_yes_for_good_is_one():
     assert answer.always
 
 
-async def test_a_second_click_answers_nothing_even_before_the_first_is_reported():
-    handler = Desk()
+async def test_a_second_click_is_ignored_even_before_the_first_is_reported():
+    handler = RequestHarness()
     await handler.begin(TOOL)
     await handler.do(YES, YES)
     assert len(handler.sent) == 1
 
 
 async def test_a_refused_answer_leaves_the_question_open():
-    handler = Desk()
+    handler = RequestHarness()
     await handler.begin(TOOL)
     handler.host.refusal = "Somebody was quicker."
     await handler.do(YES)
@@ -158,8 +158,8 @@ async def test_a_refused_answer_leaves_the_question_open():
     assert len(handler.sent) == 1
 
 
-async def test_words_for_no_question_in_particular_are_queued():
-    handler = Desk()
+async def test_a_message_without_an_open_question_is_queued():
+    handler = RequestHarness()
     await handler.begin()
     await handler.do({**WORDS, "text": "more"}, YES)
     [words] = handler.sent
@@ -168,7 +168,7 @@ async def test_words_for_no_question_in_particular_are_queued():
 
 
 async def test_messages_go_to_the_working_task():
-    handler = Desk()
+    handler = RequestHarness()
     await handler.begin(ChildBegan(call_id="c", task_id="child"))
     handler.reported.drive("t1")
     handler.reported.catch_up(0.0)
@@ -184,7 +184,7 @@ async def test_messages_go_to_the_working_task():
 
 
 async def test_a_terminal_operation_waits_until_it_can_be_done():
-    handler = Desk()
+    handler = RequestHarness()
     await handler.begin(RUNS)
     await handler.do(END_COMMAND)
     assert handler.sent == []
@@ -197,8 +197,8 @@ async def test_a_terminal_operation_waits_until_it_can_be_done():
     assert len(handler.sent) == 1
 
 
-async def test_a_command_behind_its_call_is_ended():
-    handler = Desk()
+async def test_a_background_command_is_ended():
+    handler = RequestHarness()
     await handler.begin(
         RUNS,
         OFFER,
@@ -213,14 +213,14 @@ async def test_a_command_behind_its_call_is_ended():
 
 
 async def test_cancel_is_sent_once():
-    handler = Desk()
+    handler = RequestHarness()
     await handler.begin()
     await handler.do(CANCEL, CANCEL)
     assert handler.sent == [Cancel(task_id="t1")]
 
 
-async def test_a_new_task_closes_the_one_before():
-    handler = Desk()
+async def test_a_new_task_closes_the_previous_one():
+    handler = RequestHarness()
     await handler.begin()
     await handler.do(
         {
@@ -239,30 +239,30 @@ async def test_a_new_task_closes_the_one_before():
     assert [line["sessionId"] for line in created] == [opened.task_id]
 
 
-async def test_a_name_given_beforehand_is_that_of_the_first_task():
-    handler = Desk()
+async def test_a_preset_id_is_used_for_the_first_task():
+    handler = RequestHarness()
     await handler.do({"type": "newTask", "text": "go"}, {"type": "newTask", "text": "go"})
     first, second = [command for command in handler.sent if isinstance(command, OpenTask)]
     assert (first.task_id, second.task_id == "t1") == ("t1", False)
 
 
-class Choosy(ScriptedHost):
+class RejectsModels(ScriptedHost):
     async def send(self, command: commands.Command) -> None:
         if isinstance(command, OpenTask) and command.model:
             raise CommandRejected("There is no such model.")
         await super().send(command)
 
 
-async def test_a_task_that_cannot_work_as_wanted_is_not_begun_and_the_one_before_stays():
-    handler = Desk(Choosy())
+async def test_a_task_with_a_rejected_model_is_not_opened_and_the_previous_one_stays():
+    handler = RequestHarness(RejectsModels())
     await handler.begin()
     await handler.do({"type": "newTask", "text": "other", "taskConfiguration": {"model": "x"}})
     assert handler.sent == []
     assert (handler.reported.root, [line["event"] for line in handler.lines]) == ("t1", ["error"])
 
 
-async def test_a_task_that_cannot_be_begun_leaves_the_one_before():
-    handler = Desk()
+async def test_a_refused_task_leaves_the_previous_one_open():
+    handler = RequestHarness()
     await handler.begin()
     handler.host.refusal = "No room."
     await handler.do({"type": "newTask", "text": "other"})
@@ -272,8 +272,8 @@ async def test_a_task_that_cannot_be_begun_leaves_the_one_before():
     assert "No such mode: 'nobody'" in handler.lines[-1]["error"]
 
 
-async def test_condensing_is_answered_even_if_it_cannot_be():
-    handler = Desk()
+async def test_a_refused_condensing_is_still_answered():
+    handler = RequestHarness()
     await handler.begin()
     handler.host.refusal = "Not now."
     await handler.do({"type": "condenseTaskContextRequest"})
@@ -285,7 +285,7 @@ async def test_condensing_is_answered_even_if_it_cannot_be():
 
 
 async def test_deleting_the_task_that_is_shown_closes_it_first():
-    handler = Desk()
+    handler = RequestHarness()
     await handler.begin()
     handler.host.answer(AskTasks, (KnownTask(task_id="t1"),))
     await handler.do(
@@ -326,7 +326,7 @@ QUEUED = {"type": "editQueuedMessage", "payload": {"id": "q", "text": "y"}}
     ids=lambda each: each.get("type") if isinstance(each, dict) else "",
 )
 async def test_a_request_becomes_a_command(message: Wire, command: commands.Command):
-    handler = Desk()
+    handler = RequestHarness()
     await handler.begin()
     await handler.do(message)
     assert handler.sent == [command]
@@ -343,8 +343,8 @@ async def test_a_request_becomes_a_command(message: Wire, command: commands.Comm
     ],
     ids=lambda each: each["type"],
 )
-async def test_what_needs_a_task_or_words_says_so(message: Wire):
-    handler = Desk()
+async def test_requests_that_lack_a_task_or_a_text_are_errors(message: Wire):
+    handler = RequestHarness()
     await handler.do(message)
     assert [line["event"] for line in handler.lines] == ["error"]
 
@@ -352,13 +352,13 @@ async def test_what_needs_a_task_or_words_says_so(message: Wire):
 @pytest.mark.parametrize(
     "message", [CANCEL, END_COMMAND, YES, {"type": "playSound"}], ids=lambda each: each["type"]
 )
-async def test_what_has_nothing_to_act_on_does_nothing(message: Wire):
-    handler = Desk()
+async def test_requests_without_a_target_do_nothing(message: Wire):
+    handler = RequestHarness()
     await handler.do(message)
     assert (handler.sent, [line for line in handler.lines if "error" in line]) == ([], [])
 
 
-async def test_a_picture_that_is_too_large_or_no_file_is_not_read(tmp_path: Path):
+async def test_a_picture_that_is_too_large_or_not_a_file_is_not_read(tmp_path: Path):
     header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x09\0\0\0\x09"
     (tmp_path / "large.png").write_bytes(header + bytes(MOST))
     images, problems = await load_pictures(["large.png", ".", "\0"], str(tmp_path))

@@ -1,4 +1,4 @@
-"""Calls and questions as structured output tells them, where their tools are not like others."""
+"""How structured output reports calls and questions of special tools."""
 
 import json
 from typing import Any
@@ -22,11 +22,11 @@ from rookery.core.facts import (
     next_event,
 )
 
-Told = dict[str, Any]
+JsonEvent = dict[str, Any]
 PAYLOAD = '{"type": "use_mcp_tool", "serverName": "db", "toolName": "query", "arguments": "{}"}'
 
 
-def reported(*facts: Fact, driven: bool = False) -> list[Told]:
+def reported(*facts: Fact, driven: bool = False) -> list[JsonEvent]:
     output = StructuredOutput(session_id="t1", stream=True)
     if driven:
         output = DrivenOutput(session_id="t1", after=0, ids=Ids())
@@ -58,7 +58,7 @@ class TestMcp:
         }
 
     @pytest.mark.parametrize("asked", [True, False])
-    def test_the_whole_input_is_raw_text_and_the_result_is_the_servers(self, asked: bool):
+    def test_the_input_is_raw_text_and_the_result_is_the_servers(self, asked: bool):
         ask = AskKind.USE_MCP_SERVER
         question = Asked(ask_id="q", ask=ask, text=PAYLOAD, call_id="c1")
         start = ToolStarted(call_id="c1", tool="use_mcp_tool", title="", ask=ask, text=PAYLOAD)
@@ -71,7 +71,7 @@ class TestMcp:
         assert (result["subtype"], result["id"]) == ("mcp", use["id"])
         assert result["tool_result"] == {"name": "mcp_server", "output": "3 rows"}
 
-    def test_a_call_that_broke_off_is_shown_as_it_came(self):
+    def test_an_interrupted_call_is_shown_as_received(self):
         facts = [piece("mcp--db--query", '{"a'), RequestStarted(request_id="r2", model="m")]
         closing = reported(*facts)[1]
         assert closing["tool_use"] == {"name": "mcp_server", "input": {"raw": '{"a'}}
@@ -90,12 +90,12 @@ class TestQuestionsOfTools:
             ToolFinished(call_id="c1", text="8080"),
         ]
 
-    def test_where_a_rule_answers_the_answer_is_the_result_of_the_call(self):
+    def test_an_answer_by_a_rule_is_the_result_of_the_call(self):
         events = reported(*self.story(by="policy"))
         assert [one["type"] for one in events] == ["tool_use", "system", "tool_result"]
         assert events[-1]["tool_result"]["output"] == "8080"
 
-    def test_a_driver_is_reported_a_followup_in_words_and_not_as_a_call(self):
+    def test_a_driver_receives_a_followup_as_text_and_not_as_a_call(self):
         text = self.TEXT
         events = reported(*self.story(), driven=True)
         assert [(one["type"], one.get("subtype"), one.get("content")) for one in events] == [

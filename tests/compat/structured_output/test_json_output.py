@@ -1,4 +1,4 @@
-"""A run written for programs: what arrives at the other end of the pipe, byte by byte."""
+"""The exact output of `--output-format json` and `stream-json`."""
 
 import io
 import json
@@ -131,7 +131,7 @@ def written(facts: list[Fact], *, stream: bool, code: str | None = None, reason:
 
 
 def examples(fence: str) -> list[str]:
-    """The texts of the page's code blocks of one kind."""
+    """The page's code blocks in one language."""
     blocks = re.findall(r"^```(.+)\n((?:.*\n)*?)```$", PAGE.read_text(encoding="utf-8"), re.M)
     return [text.rstrip("\n") for kind, text in blocks if kind == fence]
 
@@ -141,7 +141,7 @@ def shape(line: str) -> tuple[Any, ...]:
     return event["type"], event.get("subtype"), "done" in event
 
 
-def test_every_line_on_the_page_is_one_that_is_really_written():
+def test_every_example_line_on_the_page_is_really_written():
     lines = written(STORY, stream=True).splitlines()
     failure = written([TaskFailed(message="KeyError: 'x'")], stream=True, code="task_failed")
     why = "Nothing was changed: 1 action was refused (write_to_file). This run is not interactive."
@@ -189,7 +189,7 @@ def test_json_writes_nothing_before_the_end_and_then_one_indented_object():
 
 
 @pytest.mark.parametrize("code", ["task_aborted", "task_failed", "timeout"])
-def test_json_is_written_even_if_the_run_ends_otherwise(code: str):
+def test_json_is_written_even_if_the_run_fails(code: str):
     said: list[Fact] = [TaskOpened(text="x"), TextStreamed(request_id="r", text="So far")]
     summary = json.loads(written(said, stream=False, code=code))
     assert (summary["success"], summary["code"], summary["content"]) == (False, code, "So far")
@@ -199,7 +199,7 @@ def test_json_is_written_even_if_the_run_ends_otherwise(code: str):
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_what_was_answered_in_the_users_place_is_no_word_of_the_user(stream: bool):
+def test_an_automatic_answer_is_not_a_user_event(stream: bool):
     said: list[Fact] = [
         Asked(ask_id="q", ask=AskKind.FOLLOWUP, text=FOLLOWUP),
         Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="8080", by="policy"),
@@ -224,7 +224,7 @@ def test_stream_json_ends_with_the_reason_and_a_result_without_success():
     ]
 
 
-def test_a_run_that_failed_without_a_code_has_one():
+def test_a_failed_run_has_a_default_code():
     out = io.StringIO()
     JsonOutput(out, stream=True, session_id="3f2a").end(False)
     assert json.loads(out.getvalue().splitlines()[-1])["code"] == "task_failed"
@@ -290,7 +290,7 @@ sys.exit(7)
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-def test_reader_left_is_raised_from_what_the_pipe_said():
+def test_reader_left_is_raised_from_the_broken_pipe():
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "w", encoding="utf-8") as out, pytest.raises(ReaderLeft) as left:

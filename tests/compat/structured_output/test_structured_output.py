@@ -1,4 +1,4 @@
-"""What programs are told of a task, fact by fact."""
+"""The events of structured output, fact by fact."""
 
 import os
 from collections import defaultdict
@@ -41,7 +41,7 @@ from rookery.core.facts import (
 from rookery.core.limits import FailureKind
 from rookery.core.replies import NEVER_RUN
 
-Told = dict[str, Any]
+JsonEvent = dict[str, Any]
 
 
 def placed(facts: Iterable[Fact]) -> list[Event]:
@@ -53,7 +53,7 @@ def placed(facts: Iterable[Fact]) -> list[Event]:
 
 def reported(
     *facts: Fact, stream: bool = True, automatic: bool = True, after: int = 0
-) -> list[Told]:
+) -> list[JsonEvent]:
     output = StructuredOutput(session_id="t1", stream=stream, automatic=automatic, after=after)
     return [one for event in placed(facts) for one in output.see(event)]
 
@@ -102,7 +102,7 @@ FAILED = RequestFailed(request_id="r", error=FailureKind.DROPPED, message="The a
         Answered(ask_id="q", ask=AskKind.TOOL, reply="no", text="fix it"),
     ],
 )
-def test_what_the_user_says_is_a_user_event(fact: Fact):
+def test_a_user_message_is_a_user_event(fact: Fact):
     assert reported(fact) == [{"type": "user", "id": 1, "content": "fix it", "done": True}]
 
 
@@ -113,11 +113,11 @@ def test_what_the_user_says_is_a_user_event(fact: Fact):
         Answered(ask_id="q", ask=AskKind.TOOL, reply="yes", text="by rule", by="policy"),
     ],
 )
-def test_an_answer_without_words_of_the_user_is_not_reported(fact: Fact):
+def test_an_answer_without_a_text_from_the_user_is_not_reported(fact: Fact):
     assert reported(fact) == reported(fact, stream=False) == []
 
 
-def test_each_block_of_an_answer_is_a_row_of_its_own():
+def test_each_block_of_an_answer_is_its_own_row():
     facts = [
         thought("hm"),
         text("a"),
@@ -129,7 +129,7 @@ def test_each_block_of_an_answer_is_a_row_of_its_own():
     assert closed == [("thinking", 1, "hm"), ("assistant", 2, "a"), ("assistant", 4, "b")]
 
 
-def test_blocks_that_were_never_streamed_get_ids_of_their_own():
+def test_blocks_that_were_never_streamed_get_their_own_ids():
     facts = [answer(Text(text="a"), Thinking(text="hm"), Text(text="b")), Noted(text="n")]
     assert [(one["type"], one["id"], one["content"]) for one in reported(*facts)] == [
         ("assistant", 1, "a"),
@@ -139,7 +139,7 @@ def test_blocks_that_were_never_streamed_get_ids_of_their_own():
     ]
 
 
-def test_blanks_alone_are_not_reported_and_take_no_other_block_s_place():
+def test_blank_texts_are_not_reported_and_do_not_shift_other_blocks():
     facts = [
         text("\n"),
         thought("hm"),
@@ -155,7 +155,7 @@ def test_blanks_alone_are_not_reported_and_take_no_other_block_s_place():
     ]
 
 
-def test_words_of_an_answer_that_broke_off_are_closed_before_the_error():
+def test_text_of_an_interrupted_answer_is_closed_before_the_error():
     assert reported(text("Hel"), FAILED) == [
         {"type": "assistant", "id": 1, "content": "Hel"},
         {"type": "assistant", "id": 1, "content": "Hel", "done": True},
@@ -163,7 +163,7 @@ def test_words_of_an_answer_that_broke_off_are_closed_before_the_error():
     ]
 
 
-def test_a_payload_that_is_no_json_object_is_given_raw():
+def test_a_payload_that_is_not_a_json_object_is_given_raw():
     facts = [answer(READ), ToolStarted(call_id="c1", tool="read_file", title="", text="[1]")]
     assert reported(*facts)[0]["tool_use"] == {"name": "read_file", "input": {"raw": "[1]"}}
 
@@ -192,7 +192,7 @@ def test_output_is_streamed_and_the_closing_event_adds_only_the_exit_code():
     ]
 
 
-def test_a_command_without_output_has_none_whatever_the_model_is_reported():
+def test_a_command_without_output_reports_none_whatever_the_model_receives():
     end = ToolFinished(call_id="c1", text="It ended with 0 and wrote nothing.", exit_code=0)
     assert reported(answer(RUN), RUNNING, end)[-1]["tool_result"] == {
         "name": "execute_command",
@@ -208,7 +208,7 @@ def test_a_command_that_was_stopped_keeps_its_output_beside_the_error():
     assert reported(*facts, stream=False)[-1]["tool_result"] == {**error, "output": "ab"}
 
 
-def test_a_result_that_goes_on_where_the_stream_ended_closes_with_the_rest():
+def test_a_result_that_extends_the_stream_closes_with_the_rest():
     end = ToolFinished(call_id="c1", text="abc")
     facts = [answer(READ), READING, OutputStreamed(call_id="c1", text="ab"), end]
     assert reported(*facts)[-1]["tool_result"] == {"name": "read_file", "output": "c"}
@@ -216,7 +216,7 @@ def test_a_result_that_goes_on_where_the_stream_ended_closes_with_the_rest():
 
 
 @pytest.mark.parametrize("ending", [ending for ending in Ending if ending is not Ending.DONE])
-def test_a_call_that_was_never_started_is_shown_with_why(ending: Ending):
+def test_a_call_that_never_started_is_shown_with_the_reason(ending: Ending):
     end = ToolFinished(call_id="c1", text="no", ending=ending)
     assert reported(answer(READ), end) == [
         {
@@ -243,20 +243,20 @@ def test_a_call_gets_one_result_even_if_it_seems_to_end_twice():
     assert types == ["tool_use", "tool_result"]
 
 
-def test_an_id_that_a_provider_uses_again_is_another_call():
+def test_a_reused_call_id_is_another_call():
     end = ToolFinished(call_id="c1", text="done")
     ids = [one["id"] for one in reported(answer(READ), end, answer(READ), end)]
     assert ids == [2, 2, 4, 4]
 
 
-def test_a_call_that_cannot_be_read_is_shown_as_it_came():
+def test_a_malformed_call_is_shown_as_received():
     broken = ToolCall(id="c1", name="read_file", problem="It is no JSON.")
     end = ToolFinished(call_id="c1", text="no", ending=Ending.MISTAKEN)
     shown = reported(piece('{"path'), answer(broken), end)[1]
     assert shown["tool_use"] == {"name": "read_file", "input": {"raw": '{"path'}}
 
 
-def test_an_answer_whose_first_call_was_missed_gives_its_row_to_no_other_call():
+def test_a_call_that_was_not_streamed_gets_its_own_row():
     shown = reported(piece("{}", "list_files", 1), answer(READ), READING)
     assert [(one["id"], one.get("tool_use", {}).get("name")) for one in shown] == [
         (1, "list_files"),
@@ -266,11 +266,11 @@ def test_an_answer_whose_first_call_was_missed_gives_its_row_to_no_other_call():
     ]
 
 
-def test_a_piece_without_news_is_not_reported():
+def test_a_piece_that_adds_nothing_is_not_reported():
     assert len(reported(piece(""), piece(""))) == 1
 
 
-def test_a_rewind_lets_a_finished_call_be_reported_anew_under_another_id():
+def test_after_a_rewind_a_call_is_reported_again_under_another_id():
     end = ToolFinished(call_id="c1", text="done")
     ids = [one["id"] for one in reported(answer(READ), READING, end, Rewound(to=1), READING, end)]
     assert ids == [2, 2, 5, 5]
@@ -286,7 +286,7 @@ def test_a_rewind_lets_a_finished_call_be_reported_anew_under_another_id():
     ],
     ids=["cancelled", "cancelled at its end", "failed", "not on record"],
 )
-def test_a_call_that_broke_off_is_closed_with_what_came_and_never_run(facts: list[Fact]):
+def test_an_interrupted_call_is_closed_as_never_run(facts: list[Fact]):
     rows = [one for one in reported(*facts) if one["type"].startswith("tool") and "done" in one]
     assert [one.get("tool_use") or one["tool_result"] for one in rows] == [
         {"name": "read_file", "input": {"raw": '{"pa'}},
@@ -294,7 +294,7 @@ def test_a_call_that_broke_off_is_closed_with_what_came_and_never_run(facts: lis
     ]
 
 
-def test_calls_the_user_talked_the_model_out_of_are_closed_by_the_next_request():
+def test_abandoned_calls_are_closed_by_the_next_request():
     resumed = Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="message", text="no, b.py")
     assert [one["type"] for one in reported(answer(READ), StepCancelled(), resumed, REQUEST)] == [
         "user",
@@ -304,7 +304,7 @@ def test_calls_the_user_talked_the_model_out_of_are_closed_by_the_next_request()
 
 
 @pytest.mark.parametrize("name", ["attempt_completion", "ask_followup_question"])
-def test_a_call_that_speaks_to_the_user_is_reported_as_a_call_only_if_it_fails(name: str):
+def test_a_call_addressed_to_the_user_is_reported_as_a_call_only_if_it_fails(name: str):
     call = ToolCall(id="c1", name=name, arguments={"result": "ok"})
     start = ToolStarted(call_id="c1", tool=name, title="", text="{}")
     before = [piece('{"result"', name), answer(call), start]
@@ -328,9 +328,7 @@ resume_completed_task           start_new_task         assistant
 
 @pytest.mark.parametrize("row", ASKS.strip().splitlines())
 @pytest.mark.parametrize("words", ["Why?", ""])
-def test_a_question_that_stops_the_task_is_reported_and_says_what_is_waited_for(
-    row: str, words: str
-):
+def test_a_question_that_stops_the_task_is_reported_with_the_expected_action(row: str, words: str):
     ask, action, type = row.split()
     question = Asked(ask_id="q", ask=AskKind(ask), text=words)
     shown = {"type": type, "subtype": ask, "id": 1, "content": words, "done": True}
@@ -341,7 +339,7 @@ def test_a_question_that_stops_the_task_is_reported_and_says_what_is_waited_for(
 
 
 @pytest.mark.parametrize(("ask", "text_"), [(AskKind.TOOL, PAYLOAD), (AskKind.COMMAND, "ls")])
-def test_an_approval_is_waited_for_under_the_id_of_its_call(ask: AskKind, text_: str):
+def test_an_approval_question_has_the_id_of_its_call(ask: AskKind, text_: str):
     question = Asked(ask_id="q", ask=ask, text=text_, call_id="c1")
     assert reported(piece("{}"), answer(READ), question, automatic=False)[-1] == {
         "type": "system",
@@ -359,7 +357,7 @@ def test_a_question_that_needs_no_driver_is_not_reported(ask: AskKind):
 
 def ended(
     *facts: Fact, success: bool = True, code: str | None = None, stream: bool = True
-) -> tuple[list[Told], Told]:
+) -> tuple[list[JsonEvent], JsonEvent]:
     output = StructuredOutput(session_id="t1", stream=stream)
     for event in placed(facts):
         output.see(event)
@@ -383,7 +381,7 @@ def test_the_result_has_the_completion_and_the_cost_of_all_requests():
     }
 
 
-def test_what_a_child_uses_is_in_the_cost_and_nothing_else_of_it_is_reported():
+def test_only_the_cost_of_a_child_is_reported():
     output = StructuredOutput(session_id="t1", stream=True)
     lost = RequestFailed(
         request_id="r", error=FailureKind.BUSY, message="Busy.", usage=Usage(tokens_in=1, cost=0.25)
@@ -418,11 +416,11 @@ def test_what_a_child_uses_is_in_the_cost_and_nothing_else_of_it_is_reported():
     ],
     ids=["offered", "asked", "outdated", "broken off", "no thinking", "nothing"],
 )
-def test_the_result_shows_the_best_that_is_known(facts: list[Fact], content: str | None):
+def test_the_result_shows_the_latest_text(facts: list[Fact], content: str | None):
     assert ended(*facts)[1].get("content") == content
 
 
-def test_a_later_result_does_not_repeat_an_earlier_one_but_the_cost_goes_on():
+def test_a_later_result_omits_the_earlier_text_but_keeps_the_cost():
     output = StructuredOutput(session_id="t1", stream=True)
     usage = Usage(tokens_in=1)
     for event in placed([answer(Text(text="a"), usage=usage), CompletionOffered(result="b")]):
@@ -434,7 +432,7 @@ def test_a_later_result_does_not_repeat_an_earlier_one_but_the_cost_goes_on():
 
 
 @pytest.mark.parametrize("code", ["task_aborted", "task_failed", "timeout", "limit_reached"])
-def test_a_run_without_success_says_why_before_its_result(code: str):
+def test_a_failed_run_reports_an_error_before_its_result(code: str):
     reported, result = ended(success=False, code=code)
     assert [(one["type"], one["code"], bool(one["content"])) for one in reported] == [
         ("error", code, True)
@@ -443,18 +441,18 @@ def test_a_run_without_success_says_why_before_its_result(code: str):
     assert result["error"] == reported[0]["content"]
 
 
-def test_a_failure_that_was_reported_is_not_reported_again_but_is_in_the_result():
+def test_a_reported_failure_is_not_repeated_but_is_in_the_result():
     reported, result = ended(TaskFailed(message="broke"), success=False, code="task_failed")
     assert (reported, result["error"]) == ([], "broke")
 
 
-def test_a_failure_of_an_earlier_run_is_not_this_one_s():
+def test_a_failure_of_an_earlier_run_does_not_count():
     facts = [TaskFailed(message="broke"), TaskReopened()]
     reported, result = ended(*facts, success=False, code="task_failed")
     assert result["error"] == reported[0]["content"] != "broke"
 
 
-def test_what_is_open_when_the_run_ends_is_closed():
+def test_open_rows_are_closed_when_the_run_ends():
     facts = [answer(RUN), RUNNING, OutputStreamed(call_id="c1", text="a"), text("b")]
     error = {"name": "execute_command", "error": "The run ended before this call finished."}
     row = {"type": "tool_result", "subtype": "command", "id": 2, "done": True}
@@ -464,7 +462,7 @@ def test_what_is_open_when_the_run_ends_is_closed():
     assert ended(*facts, stream=False)[0] == [words, whole]
 
 
-def test_what_was_reported_before_a_resume_is_not_repeated_but_still_counts():
+def test_events_before_a_resume_are_not_repeated_but_their_cost_counts():
     facts = [
         TaskOpened(text="fix it"),
         answer(READ, usage=Usage(tokens_in=5, cost=0.5)),
@@ -483,7 +481,7 @@ def test_what_was_reported_before_a_resume_is_not_repeated_but_still_counts():
     assert output.result(True)["cost"]["totalCost"] == 0.5
 
 
-# ── whatever happens, in whatever order a task can do it ────────────────────────────────
+# ── any order of events that a task can produce ─────────────────────────────────────────
 
 unhurried = settings(max_examples=1000 if TORTURE else 70, deadline=None)
 
@@ -502,7 +500,7 @@ turns = st.lists(st.tuples(chunks, fates, call_fates, st.lists(words, max_size=3
 
 
 def played(turns: Any) -> list[Fact]:
-    """The facts of a task whose model, tools and user do what the turns say."""
+    """The facts of a task that plays these turns."""
     facts: list[Fact] = [TaskOpened(text="go")]
     for number, (chunks, fate, call_fates, outputs) in enumerate(turns):
         facts += [REQUEST, *(queued_row(chunk) for chunk in chunks)]
@@ -532,7 +530,7 @@ def queued_row(chunk: Any) -> Fact:
 
 
 def assembled(chunks: list[Any], mark: str) -> list[Block]:
-    """The blocks an answer is put on record with: signatures end thoughts, blanks are left out."""
+    """The blocks recorded for an answer: signatures end thoughts, blank texts are dropped."""
     parts: list[list[Any]] = []
     for chunk in chunks:
         match chunk:
@@ -579,14 +577,14 @@ def lived(call: ToolCall, fate: str, outputs: list[str]) -> list[Fact]:
             return [StepCancelled()]
 
 
-def run(facts: list[Fact], *, stream: bool) -> list[Told]:
+def run(facts: list[Fact], *, stream: bool) -> list[JsonEvent]:
     output = StructuredOutput(session_id="t1", stream=stream)
     news = [one for event in placed(facts) for one in output.see(event)]
     return [*news, *output.settle(), output.result(True)]
 
 
-def by_row(rows: list[Told], type: str) -> dict[int, list[Told]]:
-    found: dict[int, list[Told]] = defaultdict(list)
+def by_row(rows: list[JsonEvent], type: str) -> dict[int, list[JsonEvent]]:
+    found: dict[int, list[JsonEvent]] = defaultdict(list)
     for one in rows:
         if one["type"] == type:
             found[one["id"]].append(one)
@@ -610,7 +608,7 @@ def test_rows_are_closed_once_in_order_and_add_up_whatever_a_task_does(turns: An
     _demand_json_without_parts(rows, run(facts, stream=False))
 
 
-def _demand_results_after_calls(rows: list[Told]) -> None:
+def _demand_results_after_calls(rows: list[JsonEvent]) -> None:
     closed: set[int] = set()
     for one in rows:
         if one["type"] == "tool_use" and "done" in one:
@@ -620,7 +618,7 @@ def _demand_results_after_calls(rows: list[Told]) -> None:
     assert by_row(rows, "tool_result").keys() == by_row(rows, "tool_use").keys()
 
 
-def _demand_json_without_parts(streamed: list[Told], whole: list[Told]) -> None:
+def _demand_json_without_parts(streamed: list[JsonEvent], whole: list[JsonEvent]) -> None:
     outputs: dict[int, str] = defaultdict(str)
     for one in streamed:
         if one["type"] == "tool_result":

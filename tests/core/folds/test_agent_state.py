@@ -1,4 +1,4 @@
-"""The state of a task is told from its rows, by the tables of the client specification."""
+"""A task's state is derived from its rows by the tables of the client specification."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -104,7 +104,7 @@ def test_a_complete_ask_decides(row: list[str], text: str | None, request_text: 
 
 
 @pytest.mark.parametrize("messages", [None, []])
-def test_no_rows_are_no_task(messages: list[Message] | None):
+def test_without_rows_there_is_no_task(messages: list[Message] | None):
     info = detect(messages)
     assert (info.state, info.required_action) == ("no_task", "start_new_task")
     assert (info.last_message, info.last_message_ts, info.current_ask) == (None, None, None)

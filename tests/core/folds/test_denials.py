@@ -1,4 +1,4 @@
-"""What was refused in a run, and whether that was all it wanted to change."""
+"""The refused calls of a run, and whether every change was refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever the log looks like, the history is one every provider accepts."""
+"""Any log gives a history that every provider accepts."""
 
 import pytest
 from hypothesis import given

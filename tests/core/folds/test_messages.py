@@ -73,7 +73,7 @@ def answered(reply: Any = "yes", words: str = "", ask: AskKind = AskKind.TOOL) -
 
 
 def brief(message: Message) -> str:
-    """A row in a word: its kind, `~` while it arrives, `?` while it waits, and its text."""
+    """A row as text: its kind, `~` while it streams, `?` while it waits, and its content."""
     mark = "~" if message.partial else "?" if message.type == "ask" and message.open else ""
     return f"{message.say or message.ask}{mark} {message.text or ''}".rstrip()
 
@@ -145,7 +145,7 @@ def test_transient_events_do_not_change_the_final_state(facts: list[Fact]):
         assert all(row is seen[-1] or not row.open for row in seen)
 
 
-# ── what the model says ─────────────────────────────────────────────────────────────────
+# ── answers of the model ────────────────────────────────────────────────────────────────
 
 
 def test_the_task_is_the_first_row():
@@ -440,7 +440,7 @@ def test_a_completion_during_an_answer_gets_its_own_row():
     assert rows(*facts, call("x", "attempt_completion"))[1] == "completion_result~ x"
 
 
-def test_a_question_stays_open_while_another_call_goes_on():
+def test_a_question_stays_open_while_another_call_runs():
     run = ToolStarted(
         call_id="d", tool="execute_command", title="Run", ask=AskKind.COMMAND, command="ls"
     )

@@ -1,4 +1,4 @@
-"""What a task's state keeps of what happened: accepted plans, what was used, what was learnt."""
+"""What a task's state keeps: accepted plans, usage and learned limits."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def state_after(*facts: Fact) -> TaskState:
 
 
 def planned(mode: str) -> list[Fact]:
-    """A task whose result was accepted, and that was then taken up again."""
+    """A task whose result was accepted and that was then reopened."""
     yes = Answered(ask_id="a", ask=AskKind.COMPLETION_RESULT, reply="yes")
     return [
         TaskOpened(text="Plan it.", mode=mode),

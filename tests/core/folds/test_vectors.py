@@ -1,6 +1,6 @@
-"""Recorded logs, with the rows and states that they must fold to.
+"""Recorded logs with their expected rows and states.
 
-A line of a vector is an event, or what is expected after the events above it.
+A line of a vector is an event, or the expectation after the events above it.
 """
 
 import json

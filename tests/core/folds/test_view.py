@@ -1,4 +1,4 @@
-"""A view is all a client shows of a task; two views tell what must be drawn again."""
+"""A view holds all that a client shows of a task; comparing two gives what to redraw."""
 
 import json
 import sys
@@ -63,7 +63,7 @@ def views(events: list[Event]) -> list[View]:
     return seen
 
 
-# ── what is in a view ───────────────────────────────────────────────────────────────────
+# ── the content of a view ───────────────────────────────────────────────────────────────
 
 
 @given(ANY_LOG)
@@ -141,7 +141,7 @@ def test_silence_ends_with_the_next_streamed_text():
     assert (spoken.silence, spoken.waiting_for) == (0.0, "")
 
 
-def test_a_rewind_takes_back_mode_todos_and_closing():
+def test_a_rewind_undoes_mode_todos_and_closing():
     facts = (OPENED, ModeSwitched(mode="ask"), ModeSwitched(mode="plan"), TaskClosed())
     view = view_of(*facts, Rewound(to=2))
     assert (view.mode, view.closed) == ("ask", False)
@@ -200,7 +200,7 @@ def test_the_cost_of_a_failed_request_counts():
     )
 
 
-def usage_told_by(rows: list[Message]) -> Totals:
+def usage_of(rows: list[Message]) -> Totals:
     """Over the rows, the first excluded."""
     infos = [json.loads(row.text or "{}") for row in rows[1:] if row.say == "api_req_started"]
 
@@ -224,14 +224,14 @@ def test_usage_agrees_with_the_rows(events: list[Event]):
     events = [replace(event, seq=event.seq + 1) for event in events]
     view = reduce(see, [*log(OPENED), *events], View())
     if view.messages and view.messages[0].ts == 1000 and view.messages[0].text == "do it":
-        assert view.usage == usage_told_by(list(view.messages))
+        assert view.usage == usage_of(list(view.messages))
 
 
 # ── what changed ────────────────────────────────────────────────────────────────────────
 
 
 def redrawn(rows: list[Message], change: ViewChange) -> list[Message]:
-    """The rows a client has after it did what a change says."""
+    """The rows of a client after it applied a change."""
     kept = {row.ts: row for row in rows if row.ts not in change.removed}
     kept |= {row.ts: row for row in (*change.added, *change.changed)}
     return [kept[ts] for ts in sorted(kept)]

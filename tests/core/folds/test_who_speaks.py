@@ -1,4 +1,4 @@
-"""Nobody but the user speaks as the user, and only the user's words are looked up."""
+"""Only the user's messages count as the user's, and only in them are mentions resolved."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which names some letters find, and in which order."""
+"""Fuzzy matching of names, and its order."""
 
 import pytest
 from hypothesis import given

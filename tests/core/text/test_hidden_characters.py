@@ -1,4 +1,4 @@
-"""What a model reads has nothing in it that no person sees; what ordinary text needs stays."""
+"""Hidden characters are marked for the model; ordinary text stays as it is."""
 
 import pytest
 from hypothesis import given

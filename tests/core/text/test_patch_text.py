@@ -1,4 +1,4 @@
-"""Patches: what is read of their text, and what they make of a file's."""
+"""Parsing patches and applying them to a file's text."""
 
 import os
 
@@ -227,7 +227,7 @@ ends = st.sampled_from(["\n", "\r\n", "\r"])
 def test_applying_a_generated_patch_gives_exactly_the_new_text(
     before: list[str], data: st.DataObject, end: str, closed: bool
 ):
-    """Every line is kept or removed, and lines are added between them, told in one hunk."""
+    """One hunk that keeps or removes every line and adds lines between them."""
     before = [f"{number}{line}" for number, line in enumerate(before)]
     said, after = list[str](), list[str]()
     for line in [*before, None]:

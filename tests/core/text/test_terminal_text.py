@@ -1,4 +1,4 @@
-"""Whatever a model, a file or a command wrote is harmless on a terminal."""
+"""Text of models, files and commands is made harmless for a terminal."""
 
 import unicodedata
 

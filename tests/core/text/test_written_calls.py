@@ -321,7 +321,7 @@ def test_text_about_tools_is_not_a_call(text: str):
         ("Here.\na.py\n```python\nx = 1\n```\nDone.", "Here.\n\nDone."),
     ],
 )
-def test_the_words_around_calls_remain(text: str, words: str):
+def test_the_text_around_calls_remains(text: str, words: str):
     assert read_calls(text, TOOLS).words == words
 
 
@@ -502,6 +502,6 @@ def test_other_calls_are_made_beside_a_copied_one():
     assert EVIL in written.words
 
 
-def test_a_command_block_may_stand_in_a_result():
+def test_a_command_block_counts_even_if_a_result_showed_its_text():
     (call,) = read_calls("```sh\nmake test\n```", TOOLS, shown=["Run make test first."]).calls
     assert call == WrittenCall("execute_command", {"command": "make test"})

@@ -12,5 +12,5 @@ def governed(rookery: Installed) -> Governed:
 
 @pytest.fixture
 def ungoverned(rookery: Installed) -> Governed:
-    """Nobody has made the folder for intents yet."""
+    """A workspace without a folder for intents."""
     return Governed(rookery, None)

@@ -113,11 +113,11 @@ def test_replacing_the_governance_folder_by_a_file_blocks_changes(governed: Gove
     )
     assert reported.codes[2] == "REQ-003"
     assert reported.exit_code == 20
-    assert "INT-001" in governed.text(FILE), "it is put back"
+    assert "INT-001" in governed.text(FILE), "it is reverted"
 
 
 def runs_on(governed: Governed, deed: str) -> Any:
-    """A command that goes on behind its call, and does something once it is let."""
+    """A background command that acts once it is released."""
     governed.settings(NO_SANDBOX)
     governed.put("src/auth/a.py")
     governed.put("src/auth/wider.yaml", WIDER)
@@ -186,7 +186,7 @@ def test_changes_of_an_interrupted_command_are_recorded(governed: Governed):
 
 
 def killed_after(governed: Governed, command: str) -> None:
-    """Killed when the command is over and nobody has looked at what it did."""
+    """Killed after the command ended and before its changes were checked."""
     with LlmServer([choose()], [run(command)]) as server:
         given = ["-p", *at(server), *UNKNOWN, "go"]
         done = governed.rookery.run(*given, ROOKERY_KILLPOINT="command.ended")

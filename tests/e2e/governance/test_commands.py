@@ -115,7 +115,7 @@ def test_a_noninteractive_run_exits_with_20_and_keeps_the_file(governed: Governe
 
 
 def test_background_writes_of_a_command_are_recorded(governed: Governed):
-    """It writes when the person does, so after the call of its own has ended."""
+    """It writes when the user answers, after its own call has ended."""
     governed.put("src/auth/a.py")
     line = "until test -e src/auth/go; do sleep 0.02; done; echo late > src/auth/late.py"
     server = call("execute_command", command=line, cwd=None, timeout=1)
@@ -182,7 +182,7 @@ def test_an_mcp_tool_is_checked_by_its_path_arguments(governed: Governed):
         }
     )
     assert "REQ-001" in reasons(asked["out of scope"])
-    assert reasons(asked["in scope"]) == ["REQ-002"], "nobody knows what else a server does"
+    assert reasons(asked["in scope"]) == ["REQ-002"], "the effects of a server are unknown"
     assert "REQ-001" in reasons(asked["outside"])
     assert [json.loads(line) for line in received.read_text().splitlines()] == [
         {"path": "src/auth/u.py"}

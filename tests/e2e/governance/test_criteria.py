@@ -1,4 +1,4 @@
-"""Work that is said to be done: its criteria are run through the gate, and what they say counts."""
+"""Completion claims: the criteria run through the gate, and their results count."""
 
 from llm_server import finish, say
 from rookery.core.facts import Asked, CriteriaChecked, Noted, StepCancelled
@@ -29,7 +29,7 @@ def govern(governed: Governed, criteria: str) -> None:
 
 
 def ended(reported: Alone) -> tuple[int, list[tuple[str, str]]]:
-    """The exit code, and what was found of each criterion."""
+    """The exit code and the result of each criterion."""
     assert reported.governance
     return reported.exit_code, [
         (each["id"], each["state"]) for each in reported.governance["criteria"]
@@ -56,7 +56,7 @@ def test_a_run_whose_criteria_keep_failing_is_not_a_success(governed: Governed):
     reported = governed.alone([choose()], *claims, flags=UNKNOWN)
     assert ended(reported) == (20, [("AC-1", "failed")])
     assert "The criteria of INT-001 are not met: AC-1 (./check.sh) failed" in str(reported.output)
-    assert len(reported.requests) == 4, "it is told twice, and then the run ends"
+    assert len(reported.requests) == 4, "the model is told twice, and then the run ends"
 
 
 def test_a_denied_or_manual_check_is_not_counted_as_passed(governed: Governed):

@@ -1,4 +1,4 @@
-"""Events that hooks are told of around the calls of a task: messages, questions, ends."""
+"""Hook events around the calls of a task: messages, questions, ends."""
 
 import json
 import time
@@ -17,15 +17,17 @@ from support.terminal_session import PATIENCE
 
 from .test_hooks import hooked, script
 
-HEARS = """\
+RECORDS_EVENTS = """\
 told=$(cat)
 printf '%s\\n' "$told" >> heard.jsonl
 case "$told" in *"$1"*) test -z "$1" || exit 2;; esac
 """
 
 
-def hears(governed: Governed, event: str, refused: str = "") -> None:
-    hooked(governed, f"{script(governed, 'hears.sh', HEARS)} {refused}", event=event)
+def record_event(governed: Governed, event: str, refused: str = "") -> None:
+    hooked(
+        governed, f"{script(governed, 'record_event.sh', RECORDS_EVENTS)} {refused}", event=event
+    )
 
 
 def received(governed: Governed) -> list[dict[str, Any]]:
@@ -33,12 +35,12 @@ def received(governed: Governed) -> list[dict[str, Any]]:
 
 
 def wait_for(governed: Governed, lines: int, answer: str) -> Callable[[Asked], str]:
-    """Answer once hooks have been told so often."""
+    """Answer once hooks have received this many events."""
 
     def said(asked: Asked) -> str:
         deadline = time.monotonic() + PATIENCE
         while not governed.there("heard.jsonl") or len(received(governed)) < lines:
-            assert time.monotonic() < deadline, "No hook was told."
+            assert time.monotonic() < deadline, "No hook received an event."
             time.sleep(0.02)
         return answer
 
@@ -46,7 +48,7 @@ def wait_for(governed: Governed, lines: int, answer: str) -> Callable[[Asked], s
 
 
 def test_a_refused_prompt_ends_the_run_with_the_reason(ungoverned: Governed):
-    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    record_event(ungoverned, "UserPromptSubmit", "forbidden")
     with LlmServer([finish()]) as server:
         given = ["-p", "--output-format", "json", *at(server)]
         run = ungoverned.rookery.run(*given, "forbidden words")
@@ -60,7 +62,7 @@ def test_a_refused_prompt_ends_the_run_with_the_reason(ungoverned: Governed):
 
 
 def test_a_driver_gets_an_event_for_a_refused_prompt(ungoverned: Governed):
-    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    record_event(ungoverned, "UserPromptSubmit", "forbidden")
     with LlmServer([finish()]) as server, Driver(ungoverned.rookery, *at(server)) as driver:
         driver.send("start", "s1", prompt="forbidden words")
         driver.done("s1")
@@ -80,7 +82,7 @@ def test_a_driver_gets_an_event_for_a_refused_prompt(ungoverned: Governed):
 
 
 def test_a_driver_learns_whether_each_queued_message_was_refused(ungoverned: Governed):
-    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    record_event(ungoverned, "UserPromptSubmit", "forbidden")
     gate = Gate()
     look = call("list_files", path=".")
     with (
@@ -103,7 +105,7 @@ def test_a_driver_learns_whether_each_queued_message_was_refused(ungoverned: Gov
 
 
 def test_a_refused_prompt_can_be_reworded_at_a_terminal(ungoverned: Governed):
-    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    record_event(ungoverned, "UserPromptSubmit", "forbidden")
     with (
         LlmServer([finish()]) as server,
         ungoverned.rookery.terminal(*at(server), "forbidden words") as terminal,
@@ -117,7 +119,7 @@ def test_a_refused_prompt_can_be_reworded_at_a_terminal(ungoverned: Governed):
 
 
 def test_a_webview_is_asked_again_when_a_prompt_was_refused(ungoverned: Governed):
-    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    record_event(ungoverned, "UserPromptSubmit", "forbidden")
     with LlmServer([finish()]) as server, JsonIo(ungoverned.rookery, *at(server)) as driver:
         driver.send("newTask", text="forbidden words")
         driver.wait_row(ask="resume_task")
@@ -125,7 +127,7 @@ def test_a_webview_is_asked_again_when_a_prompt_was_refused(ungoverned: Governed
 
 
 def test_hooks_see_questions_and_can_refuse_the_call(ungoverned: Governed):
-    hears(ungoverned, "PermissionRequest", "second.txt")
+    record_event(ungoverned, "PermissionRequest", "second.txt")
     reported = ungoverned.play([write("first.txt")], [write("second.txt")], book=["yes"], flags=())
     assert reported.codes == ["", "HOOK-001"]
     assert [question.title for question in reported.questions] == ["Create first.txt"]
@@ -135,7 +137,7 @@ def test_hooks_see_questions_and_can_refuse_the_call(ungoverned: Governed):
 
 
 def test_hooks_are_notified_when_the_user_is_asked(ungoverned: Governed):
-    hears(ungoverned, "Notification")
+    record_event(ungoverned, "Notification")
     asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
     answers = [wait_for(ungoverned, 1, "message This"), wait_for(ungoverned, 2, "yes")]
     ungoverned.play([asks], [write("first.txt")], book=answers, flags=())
@@ -145,7 +147,7 @@ def test_hooks_are_notified_when_the_user_is_asked(ungoverned: Governed):
 
 
 def test_a_hook_can_prevent_condensing(ungoverned: Governed):
-    hears(ungoverned, "PreCompact", "manual")
+    record_event(ungoverned, "PreCompact", "manual")
     asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
     with ungoverned.attended([asks], [finish()]) as person:
 
@@ -160,7 +162,7 @@ def test_a_hook_can_prevent_condensing(ungoverned: Governed):
 
 
 def test_hooks_see_the_end_of_a_sub_task_and_can_reject_it(ungoverned: Governed):
-    hears(ungoverned, "SubagentStop", "Half")
+    record_event(ungoverned, "SubagentStop", "Half")
     child = call("new_task", mode="code", message="Do a part.", todos=None)
     ends = [finish("Half done.")], [say("Half of the rest.")], [finish("All done.")]
     reported = ungoverned.play([child], *ends)
@@ -188,7 +190,7 @@ STOPS = {"continue": False, "stopReason": "That is enough."}
 
 
 def says(governed: Governed, answer: dict[str, Any], event: str, matcher: str = "") -> None:
-    """A hook that is heard of in `ran` and always gives the same answer."""
+    """A hook that records its runs in `ran` and always gives the same answer."""
     governed.put("tools/answer.json", json.dumps(answer))
     line = 'echo x >> ran; cat "$CLAUDE_PROJECT_DIR"/tools/answer.json'
     hooked(governed, line, event=event, matcher=matcher)
@@ -247,7 +249,7 @@ def test_a_run_succeeds_once_the_hook_lets_the_turn_end(ungoverned: Governed, ho
 
 
 def test_a_user_message_resets_stop_hook_active(ungoverned: Governed):
-    hears(ungoverned, "Stop", "Nearly")
+    record_event(ungoverned, "Stop", "Nearly")
     asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
     ungoverned.play([finish("Nearly.")], [asks], [finish("Done.")], book=["message other"])
     assert [each["stop_hook_active"] for each in received(ungoverned)] == [False, False]

@@ -74,7 +74,7 @@ def test_a_blocking_or_failing_hook_is_reported(governed: Governed):
     written = [governed.there(f"src/auth/{name}.py") for name in names]
     assert written == [False, False, True, False, True]
     assert reported.refusal(4)["error_type"] == "hook_timeout"
-    assert "user" not in reported.refusal(4)["message"], "nobody has refused it"
+    assert "user" not in reported.refusal(4)["message"], "no hook refused it"
     codes = [
         each["error"]["code"] for each in own_records(governed.root, "blocked", "hook_failure")
     ]

@@ -1,5 +1,7 @@
-"""A clone, or a command of the agent's, may put anything where the ledger has its files: nothing
-hangs, nothing fills the memory, and whoever is stopped is told why in one sentence."""
+"""Hostile files in place of the ledger's.
+
+Nothing hangs or fills the memory, and errors are one sentence.
+"""
 
 import json
 import os
@@ -144,7 +146,7 @@ def test_a_budget_counts_although_the_workspace_index_is_emptied(
 ):
     governed = Governed(rookery, intents(more="budget: {max_files: 1}"))
     assert work(governed).exit_code == 0
-    governed.alone([choose()])  # what was done is in the index now
+    governed.alone([choose()])  # the change is in the index now
     for index in governed.root.rglob("*.sqlite3"):
         with closing(sqlite3.connect(index)) as database:
             database.execute("delete from records")

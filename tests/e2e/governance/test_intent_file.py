@@ -1,4 +1,4 @@
-"""The intent file: what is wrong with it is told, and what changes in it holds at once."""
+"""The intent file: problems are reported, and changes apply at once."""
 
 import os
 import threading
@@ -106,13 +106,13 @@ def test_user_edits_of_the_intent_file_apply_to_the_next_call(governed: Governed
 
 
 def widening(governed: Governed) -> str:
-    """A command that gives INT-001 the whole workspace, which nobody can tell by its looks."""
+    """A command that gives INT-001 the whole workspace without looking like it."""
     governed.program("widen.sh", f"sed -i 's:src/auth/\\*\\*:**:' {FILE}")
     return "./widen.sh"
 
 
 def test_intent_changes_made_by_a_command_need_approval(governed: Governed):
-    """No id is no way around it, nor is a file that changes while the person looks."""
+    """A missing id is no bypass, nor is a file that changes while the user reads."""
     governed.settings(NO_SANDBOX + "[governance]\nauto_select_single = true\n")
 
     def sneaks(asked: Asked) -> str:
@@ -159,7 +159,7 @@ def test_intent_changes_of_an_approved_command_are_kept_and_named(governed: Gove
 
 
 def test_intent_changes_during_an_unapproved_command_are_reverted(governed: Governed):
-    """Without a sandbox nobody can tell whether the command did it."""
+    """Without a sandbox it is unknown whether the command did it."""
     governed.settings(NO_SANDBOX)
     before = governed.text(FILE)
     fifo = governed.root.parent / "fifo"

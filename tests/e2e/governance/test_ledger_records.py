@@ -1,5 +1,7 @@
-"""What a run of the real command leaves in the ledger. What is only about the file itself is in
-tests/governance/ledger."""
+"""What a real run records in the ledger.
+
+Tests of the file itself are in tests/governance/ledger.
+"""
 
 import json
 import os
@@ -46,7 +48,7 @@ def test_every_line_of_a_run_is_an_agent_trace_record(governed: Governed):
     check = jsonschema.Draft202012Validator(AGENT_TRACE, format_checker=jsonschema.FormatChecker())
     for line in lines:
         check.validate(line)
-        assert "vcs" not in line, "there is no revision yet that has these lines"
+        assert "vcs" not in line, "no revision contains these lines yet"
         assert line["tool"]["name"] == "rookery"
     kinds = [each["kind"] for each in own_records(governed.root)]
     assert {"stream_start", "blocked", "intent_selected", "decision", "mutation", "command"} <= {
@@ -104,7 +106,7 @@ def test_a_rewind_in_the_journal_is_recorded_once(governed: Governed, instant: s
     assert restored == (instant != "restore.done")
     gone_on_with(governed)
     gone_on_with(governed)
-    assert governed.kinds() == before + ["rewind"] * restored, "the ledger is not taken back"
+    assert governed.kinds() == before + ["rewind"] * restored, "the ledger is not undone"
     assert instant or governed.of("rewind")[0].outcome == "success"
     assert governed.is_whole()
 

@@ -181,7 +181,7 @@ def test_an_edit_reveals_nothing_of_a_file_that_may_not_be_read(governed: Govern
         hunk("second=2", new, files[4]),
     ]
 
-    def somebody_adds(asked: Asked) -> str:
+    def user_adds(asked: Asked) -> str:
         governed.put("src/auth/own_new.py", f"a\nb\nc\nd\n{SECRET}\n")
         return "message Go on"
 
@@ -191,7 +191,7 @@ def test_an_edit_reveals_nothing_of_a_file_that_may_not_be_read(governed: Govern
         [write("src/auth/own_new.py", "a\nb\nc\nd\n")],
         [wait()],
         [quoted("edit", "a\n", "A\n", "src/auth/own_new.py")],
-        book=[somebody_adds],
+        book=[user_adds],
     )
     count = len(do_not_fit)
     assert {*reported.codes[1 : count + 1]} <= {DENIED, "REQ-007"}

@@ -1,7 +1,7 @@
-"""Scope and paths: what an intent owns, what it does not, and who may say otherwise.
+"""Scope and paths: what an intent owns, and how exceptions are approved.
 
-INT-001 owns `src/auth/**` unless a test says otherwise. What each path and each operation is
-judged by is in tests/governance/scope; here the whole product is asked.
+INT-001 owns `src/auth/**` unless a test changes it. The rules for paths and operations are tested
+in tests/governance/scope; these tests run the whole product.
 """
 
 import json
@@ -83,7 +83,7 @@ def test_out_of_scope_writes_ask_and_follow_the_answer(governed: Governed):
     assert (refusal["error_type"], refusal["feedback"]) == ("scope_violation", "because it is mine")
     assert (refusal["filename"], refusal["intent_id"]) == (USER, "INT-001")
     assert refusal["targets"] == [{"path": USER, "op": "modify", "verdict": "out_of_scope"}]
-    assert str(outside) not in reported.results[5], "where it lies is not repeated"
+    assert str(outside) not in reported.results[5], "its location is not repeated"
     assert "no.txt" in reported.results[5]
     assert reported.refusal(8)["reason"] == "shared content"
     assert "src/api/moved.py" in json.dumps(reported.refusal(11)["targets"])

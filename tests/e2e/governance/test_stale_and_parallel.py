@@ -49,11 +49,11 @@ def test_a_file_is_stale_by_its_content_not_its_time(governed: Governed):
     governed.put(JWT, "one\n")
     governed.put("src/auth/unread.py", "mine\n")
 
-    def somebody_edits(_: Asked) -> str:
+    def user_edits(_: Asked) -> str:
         governed.put(JWT, "two\n")
         return "message Go on"
 
-    def somebody_saves_it_again(_: Asked) -> str:
+    def user_saves_again(_: Asked) -> str:
         file = governed.put(JWT, "three\n")
         os.utime(file, (1, 1))
         return "message Go on"
@@ -68,7 +68,7 @@ def test_a_file_is_stale_by_its_content_not_its_time(governed: Governed):
         [wait()],
         [write(JWT, "four\n")],
         [write("src/auth/unread.py", "theirs\n")],
-        book=[somebody_edits, somebody_saves_it_again],
+        book=[user_edits, user_saves_again],
     )
     changed = reported.refusal(3)
     assert (changed["code"], changed["reason"]) == ("REQ-007", "changed")
@@ -97,15 +97,15 @@ BLOCK = "<<<<<<< SEARCH\n  line 20\n=======\n  twenty\n>>>>>>> REPLACE"
 def after_a_change(
     governed: Governed, *attempts: Any, policy: str, line: int, **more: Any
 ) -> Followed:
-    """The model reads the file, somebody changes a line, and the model goes on."""
+    """The model reads the file, the user changes a line, and the model continues."""
     governed.put(FILE, intents(policy=policy))
     governed.put(JWT, "".join(LINES))
 
-    def somebody_edits(_: Asked) -> str:
+    def user_edits(_: Asked) -> str:
         governed.put(JWT, "".join(changed(line)))
         return "message Go on"
 
-    more["book"] = [somebody_edits, *more.get("book", ())]
+    more["book"] = [user_edits, *more.get("book", ())]
     return governed.play(
         [choose()], [read(JWT)], [wait()], *([attempt] for attempt in attempts), **more
     )
@@ -196,7 +196,7 @@ def test_one_of_two_hosts_writing_a_file_at_once_wins(governed: Governed):
 
 @pytest.mark.parametrize("settings", ['[sandbox]\nuse = "off"\n', "[checkpoints]\nuse = false\n"])
 def test_records_of_another_host_during_a_command_are_kept(governed: Governed, settings: str):
-    """Nobody takes it for something that the command has done, and puts it back."""
+    """They are not reverted as changes of the command."""
     governed.put("src/auth/a.py")
     governed.put(".orchestration/.gitignore", ".state/\nagent_trace.jsonl\ntrace/\n")
     governed.settings(settings)
@@ -219,7 +219,7 @@ def test_records_of_another_host_during_a_command_are_kept(governed: Governed, s
 
 
 def test_user_changes_to_an_intent_during_a_command_are_kept(governed: Governed):
-    """Though nobody was asked about the command."""
+    """Although the command needed no approval."""
     governed.put("src/auth/a.py")
 
     def pause() -> None:
@@ -288,7 +288,7 @@ def test_policy_can_refuse_a_second_task_while_the_first_runs(
 
 
 def test_a_sub_task_needs_approval_to_select_another_intent(governed: Governed):
-    """With nobody there it is refused: see what a sub-task knows after a crash."""
+    """In a run that is not interactive it is refused: see the test of sub-tasks after a crash."""
     governed.put(FILE, with_second("ui/**"))
     attempt = [choose("INT-002")], [write("ui/page.py")]
     scenes = [choose()], [new_task("Do something else.")], *attempt, *attempt

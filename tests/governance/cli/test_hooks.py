@@ -117,7 +117,7 @@ def test_trust_is_kept_outside_of_the_workspace(printed, home: Path, work: Path)
     assert len(list((home / "config" / "governance").rglob("hook_trust.json"))) == 1
 
 
-def test_without_a_yes_nothing_is_trusted(printed, work: Path):
+def test_without_confirmation_nothing_is_trusted(printed, work: Path):
     define(project_file(work), {"command": "x", "name": "scan"})
     with pytest.raises(SettingsError, match="use -y"):
         printed("trust", "scan")
@@ -200,7 +200,7 @@ def test_every_event_has_a_sample(printed, home: Path, event: HookEvent):
         (["PreToolUse", "--input", "[]"], "--input must be a JSON object"),
     ],
 )
-def test_what_makes_no_sense_is_said(printed, arguments: list[str], said: str):
+def test_invalid_input_is_reported(printed, arguments: list[str], said: str):
     with pytest.raises(SettingsError, match=said):
         printed("test", *arguments)
 

@@ -1,4 +1,4 @@
-"""`rookery intents`: begin, describe, look, and go from one status to the next."""
+"""`rookery intents`: create, edit, show, and change status."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def test_init_does_not_write_through_a_link(intents: IntentsBench) -> None:
     assert elsewhere.read_text() == "x\n"
 
 
-def test_common_options_stand_before_or_after_the_command(
+def test_common_options_may_precede_or_follow_the_command(
     governed: IntentsBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for words in (["-q", "list"], ["list", "-q"], ["-q"]):
@@ -164,7 +164,7 @@ def test_new_takes_the_next_id_and_shows_what_its_scope_matches(
         "  criterion  It feels quick.         (for a person)\n"
         "start it with: rookery intents start INT-004\n"
     )
-    assert governed.text.startswith(FILE.rstrip("\n")), "what was there stays to the letter"
+    assert governed.text.startswith(FILE.rstrip("\n")), "existing text stays unchanged"
     [record] = governed.records("intent_change")
     assert (record.intent_id, record.approval, record.contributor) == ("INT-004", "new", "")
     assert record.raw["metadata"]["orchestration"]["change"]["to"] == "PENDING"
@@ -226,7 +226,7 @@ def test_show_is_everything_on_one_screen(governed: IntentsBench) -> None:
     assert len(lines[-1].split()[1]) == 12
 
 
-def test_what_is_not_there_exits_4_and_says_what_is(governed: IntentsBench) -> None:
+def test_an_unknown_id_exits_4_and_lists_the_known_ones(governed: IntentsBench) -> None:
     governed("show", "INT-999", code=4)
     assert "Known: INT-001, INT-002, INT-003." in governed.err
     for words in (["start"], ["pause"], ["close"], ["reopen"], ["expand"]):
@@ -370,7 +370,7 @@ def test_an_intent_with_an_error_cannot_be_started_but_others_can(intents: Inten
     intents("pause", "INT-001")
 
 
-def test_who_did_it_is_gits_user(governed: IntentsBench) -> None:
+def test_the_author_is_gits_user(governed: IntentsBench) -> None:
     governed.git("init", "-q")
     governed.git("config", "user.name", "Ada Lovelace")
     governed("pause", "INT-001")
@@ -379,7 +379,7 @@ def test_who_did_it_is_gits_user(governed: IntentsBench) -> None:
     assert 'by: "Ada Lovelace"' in governed.text
 
 
-def test_what_a_file_says_cannot_draw_on_the_terminal(intents: IntentsBench) -> None:
+def test_text_from_files_cannot_control_the_terminal(intents: IntentsBench) -> None:
     intents.govern(FILE.replace("User profile API", '"\\e[31mred\\u202eevil"'))
     for words in (["list"], ["validate"]):
         ended = main.run(["intents", *words])

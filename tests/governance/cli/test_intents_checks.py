@@ -93,7 +93,7 @@ def test_in_an_untrusted_folder_nothing_is_run(intents: IntentsBench) -> None:
 def test_close_during_an_edit_of_the_file_is_refused_and_loses_nothing(
     intents: IntentsBench, edit: str
 ) -> None:
-    """The check itself is who edits it, so that it happens at the right moment."""
+    """The check itself edits the file, so that it happens at the right moment."""
     spoiling = (
         "echo '# mine' >> active.new && cat .orchestration/active_intents.yaml active.new > x"
         " && cat x > .orchestration/active_intents.yaml"
@@ -482,7 +482,7 @@ def test_what_a_task_checked_counts_like_what_closing_checked(intents: IntentsBe
     assert standing(intents).startswith("ok ")
     assert states(intents, 0, "--allow", "uncovered")["INT-001"] == "covered"
     ran(intents, outcome="denied")
-    assert standing(intents).startswith("ok "), "what was not run proves nothing, either way"
+    assert standing(intents).startswith("ok "), "a check that did not run proves nothing"
     intents("expand", "INT-001", "src/more/**")
     assert standing(intents) == "not run", "it is worded differently now"
 
@@ -548,7 +548,7 @@ def test_orphans_fail_and_can_be_allowed(governed: IntentsBench) -> None:
 
 
 def test_map_is_printed_and_writes_no_file(governed: IntentsBench) -> None:
-    """A file of an older version is left alone, so that nothing conflicts in a merge."""
+    """A file of an older version is not changed, so that merges do not conflict."""
     old = governed.folder / "intent_map.md"
     old.write_text("# My own words\n", encoding="utf-8")
     governed.changed("src/auth/jwt.py")

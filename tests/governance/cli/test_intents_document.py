@@ -1,4 +1,4 @@
-"""What docs/intents.md says of the files is what the program reads."""
+"""The files shown in docs/intents.md are read as described."""
 
 import re
 from pathlib import Path

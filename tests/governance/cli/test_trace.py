@@ -107,7 +107,7 @@ def test_the_log_is_filtered(work: TracedWorkspace, capsys: Captured):
         assert [each["metadata"]["orchestration"]["kind"] for each in found] == kinds, name
 
 
-def test_what_is_far_back_is_found_with_the_index(
+def test_old_records_are_found_with_the_index(
     work: TracedWorkspace, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ):
     """Also what refused calls were aimed at."""
@@ -252,7 +252,7 @@ def test_the_command_ends_as_it_should(work: TracedWorkspace, capsys: Captured):
 
 
 def test_the_end_of_a_ledger_of_a_gibibyte_comes_at_once(work: TracedWorkspace, capsys: Captured):
-    """The file is a hole before its end: whoever reads on into it does not come back soon."""
+    """The file ends in a huge hole, so reading on into it would take very long."""
     lines = b"".join(work.lines)
     with open(work.active, "wb") as file:
         file.seek(2**30)

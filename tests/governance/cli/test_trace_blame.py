@@ -1,4 +1,4 @@
-"""`rookery trace blame`: line, call, intent, criterion, who approved; and never a guess."""
+"""`rookery trace blame`: line, call, intent, criterion and approver, without guessing."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ EDITED = WRITTEN.replace("raise Expired", "raise TooLate") + "def later():\n    
 
 @pytest.fixture
 def work(home: Path) -> TracedWorkspace:
-    """A line of Ada's, five of an agent's, one of which was edited since, and two of nobody's."""
+    """One line by Ada, five by an agent (one edited since), and two by no known author."""
     work = TracedWorkspace(Path.cwd())
     work.person_writes(JWT, HUMAN)
     work.commit("first")
@@ -99,7 +99,7 @@ def test_each_criterion_shows_the_result_of_its_newest_check(
     assert f"tests/auth; failed on {day}, exit 1)" in checked("failure", 1)
     assert f"tests/auth; passed on {day})" in checked("success", 0)
     other = checked("failure", 1, intent_id="INT-002")
-    assert f"tests/auth; passed on {day})" in other, "another intent's check says nothing of it"
+    assert f"tests/auth; passed on {day})" in other, "a check of another intent does not count"
     assert trace("blame", f"{JWT}:3", "--json") == 0
     (line,) = json.loads(capsys.readouterr().out)["lines"]
     assert [each["held"] for each in line["why"]["criteria"]] == [f"passed on {day}", None]

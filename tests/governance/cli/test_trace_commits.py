@@ -83,7 +83,7 @@ def squash(work: TracedWorkspace) -> None:
 
 
 def pick(work: TracedWorkspace) -> None:
-    """Onto a branch where the lines come to stand elsewhere."""
+    """Onto a branch where the lines have other positions."""
     work.git("checkout", "-q", "-b", "other", "HEAD~1")
     work.person_writes(JWT, "# a comment\n\nimport os\nimport time\n")
     work.commit("on the branch")
@@ -183,7 +183,7 @@ def test_an_installed_hook_notes_every_commit(work: TracedWorkspace, program: Pa
     work.commit("without the product a commit is made all the same")
 
 
-def test_a_hook_of_others_is_left_alone(work: TracedWorkspace, capsys: Captured):
+def test_a_foreign_hook_is_not_changed(work: TracedWorkspace, capsys: Captured):
     work.git("config", "core.hooksPath", "my-hooks")
     hook = work.root / "my-hooks" / "post-commit"
     hook.parent.mkdir()

@@ -109,7 +109,7 @@ def test_journal_entries_from_elsewhere_are_reported(work: TracedWorkspace, caps
     ]
 
 
-def test_a_file_is_sealed_and_the_ledger_goes_on(work: TracedWorkspace, capsys: Captured):
+def test_a_file_is_sealed_and_the_ledger_continues(work: TracedWorkspace, capsys: Captured):
     (name,) = reported(capsys, "seal")["sealed"]
     assert (work.root / name).exists()
     assert trace("seal") == 0
@@ -149,7 +149,7 @@ def test_pruned_files_differ_from_lost_files(work: TracedWorkspace, capsys: Capt
 
 
 def test_tombstones_are_pruned_in_their_turn(work: TracedWorkspace, capsys: Captured):
-    """Compressed files too; and only the youngest tombstone is left to tell."""
+    """Compressed files too; only the newest tombstone remains."""
     for number in range(3):
         work.recording.ledger.seal(TASK)
         (sealed,) = (work.folder / "trace").iterdir()
@@ -190,8 +190,10 @@ def tips_of(path: Path) -> list[Tip]:
 def test_a_forged_tombstone_excuses_nothing_where_the_head_is_known(
     work: TracedWorkspace, capsys: Captured
 ):
-    """Somebody who can write the workspace appends one with correct hashes, but cannot write what
-    this machine remembers."""
+    """An attacker with access to the workspace appends one with correct hashes.
+
+    The state that this machine remembers is out of reach.
+    """
     first, second = sealed_twice(work)
     forger = Ledger(work.folder, writer=WRITER, flush=Flush.NEVER)
     pruned = [

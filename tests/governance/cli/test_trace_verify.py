@@ -117,7 +117,7 @@ def test_a_head_or_a_state_kept_elsewhere_is_compared(
         assert trace("verify", "--checkpoint", str(kept)) == 0
     cut_off(work)
     work.heads.path.unlink()
-    assert trace("verify") == 0, "without a head that is known, nobody can tell"
+    assert trace("verify") == 0, "this cannot be detected without a known head"
     for kept in (kept_state, kept_heads):
         assert trace("verify", "--checkpoint", str(kept)) == TraceExit.FINDINGS
     kept_state.write_text("nothing of the kind", encoding="utf-8")
@@ -231,7 +231,7 @@ def test_a_damaged_ledger_can_be_left_behind(
 
 
 def forge(work: TracedWorkspace) -> None:
-    """Records that are chained correctly, by somebody without the key."""
+    """Correctly chained records by a writer without the key."""
     ledger = Ledger(work.folder, writer=Writer(name="rookery", version="0.1.0"))
     ledger.append(LedgerEntry(kind="decision", task_id="forged"))
     ledger.close()

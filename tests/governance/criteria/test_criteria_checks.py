@@ -1,4 +1,4 @@
-"""The command that proves a criterion: how it ended, what it last said, and that it is gone."""
+"""The command of a criterion: its exit, its last output, and its clean-up."""
 
 import os
 import time
@@ -34,7 +34,7 @@ async def test_a_check_that_succeeds(tmp_path: Path) -> None:
     assert not result.timed_out
 
 
-async def test_of_a_check_that_fails_the_last_20_lines_are_kept(tmp_path: Path) -> None:
+async def test_the_last_20_lines_of_a_failing_check_are_kept(tmp_path: Path) -> None:
     result = await checked(tmp_path, "seq 100; echo wrong >&2; exit 3")
     assert (result.ok, result.exit_code) == (False, 3)
     assert result.tail == (*map(str, range(82, 101)), "wrong")
@@ -76,7 +76,7 @@ async def test_it_runs_in_the_folder_it_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["..", "/", "nowhere", "out"])
-async def test_a_folder_elsewhere_or_nowhere_is_no_place_to_run(
+async def test_a_check_does_not_run_in_an_outside_or_missing_folder(
     tmp_path: Path, folder: str
 ) -> None:
     root = tmp_path / "root"
@@ -88,7 +88,7 @@ async def test_a_folder_elsewhere_or_nowhere_is_no_place_to_run(
     assert not any((each / "ran").exists() for each in (tmp_path, root))
 
 
-async def test_a_folder_is_meant_from_the_governance_root_on(tmp_path: Path) -> None:
+async def test_a_folder_is_relative_to_the_governance_root(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     layout = Layout(inner, tmp_path)

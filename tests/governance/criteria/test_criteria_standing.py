@@ -1,4 +1,4 @@
-"""How criteria stand: the newest proof of this revision and this wording counts."""
+"""The status of criteria: the newest proof for this revision and wording counts."""
 
 from typing import Any
 

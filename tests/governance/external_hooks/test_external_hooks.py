@@ -1,4 +1,4 @@
-"""Scripts as people write them for the widespread contract, unchanged, told of real events."""
+"""Unchanged scripts written for the common hook contract, run on real events."""
 
 import json
 import textwrap
@@ -55,7 +55,7 @@ sed -E "$shown" | sed -E 's|("file_path": *")[^"]*|\\1'"$PWD/$1|" |
 
 
 class Bench:
-    """A workspace with scripts, hooks of the user's own, and what the person was told."""
+    """A workspace with scripts and user hooks, and the messages shown to the user."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "work"
@@ -167,7 +167,7 @@ async def test_a_script_that_exits_1_warns_or_blocks(bench: Bench):
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
 
 
-async def test_a_refusal_longer_than_what_is_kept_is_a_refusal(bench: Bench):
+async def test_a_refusal_longer_than_the_kept_output_is_a_refusal(bench: Bench):
     reason = "head -c 2000000 /dev/zero | tr '\\0' x"
     long = f"""printf '{{"decision": "block", "reason": "'; {reason}; echo '"}}'"""
     verdict = await bench.hooks(long).before_tool(write("a.txt"))
@@ -239,7 +239,7 @@ async def test_a_refusal_after_a_tool_becomes_context_for_the_model(bench: Bench
     assert verdict.context == "[hook PostToolUse-1] line 3 is too long"
 
 
-async def test_a_failed_tool_is_an_event_of_its_own(bench: Bench):
+async def test_a_failed_tool_is_a_separate_event(bench: Bench):
     hooks = bench.hooks("cat > event.json; echo why >&2; exit 2", event="PostToolUseFailure")
     failed = ToolResponse(text="It broke.", failed=True, duration_ms=7)
     assert (await hooks.after_tool(write("a"), failed)).context.endswith("] why")
@@ -248,7 +248,7 @@ async def test_a_failed_tool_is_an_event_of_its_own(bench: Bench):
     assert await hooks.after_tool(write("a"), ToolResponse(text="Done.")) == HookVerdict()
 
 
-async def test_the_input_says_where_who_and_what_for(bench: Bench):
+async def test_the_input_names_folder_session_and_call(bench: Bench):
     bench.intent = "INT-001"
     hooks = bench.hooks("cat > event.json")
     await hooks.before_tool(write("a.txt", "text"))
@@ -447,14 +447,14 @@ async def test_a_permission_request_says_what_would_be_asked(bench: Bench):
 
 
 async def test_without_hooks_nothing_is_worked_out(bench: Bench):
-    def nobody_asks() -> Situation:
+    def never_asks() -> Situation:
         raise AssertionError
 
     hooks = ExternalHooks(
         (),
         bench.trust,
         HookRunner(bench.root),
-        situation=nobody_asks,
+        situation=never_asks,
         notify=bench.reported.append,
         interactive=True,
     )

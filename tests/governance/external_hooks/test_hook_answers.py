@@ -50,7 +50,7 @@ def test_exit_status_2_blocks_with_the_text_on_standard_error():
 
 
 @pytest.mark.parametrize("out", ["{not json", '{"decision": "approve"}', "text"])
-def test_exit_status_2_blocks_whatever_is_on_standard_output(out: str):
+def test_exit_status_2_blocks_regardless_of_standard_output(out: str):
     assert said(out, status=2, err="no").decision is HookDecision.DENY
 
 
@@ -134,7 +134,7 @@ def test_an_unreadable_answer_of_a_guard_is_a_refusal(out: Any, on_failure: OnFa
         ),
     ],
 )
-def test_every_guard_refuses_what_it_cannot_be_understood_to_say(event: HookEvent, out: Any):
+def test_every_guard_blocks_on_an_unreadable_answer(event: HookEvent, out: Any):
     assert said(out, event).decision is HookDecision.DENY
 
 
@@ -217,7 +217,7 @@ def test_messages_context_and_new_input():
     assert answer.decision is HookDecision.NONE
 
 
-def test_what_is_meant_for_another_event_counts_for_nothing():
+def test_an_answer_for_another_event_is_ignored():
     other = own(HookEvent.POST_TOOL_USE, permissionDecision="allow")
     assert said(other) == HookAnswer()
 

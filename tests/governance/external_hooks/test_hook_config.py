@@ -1,4 +1,4 @@
-"""Hooks as files say them, and what is said of those that cannot be understood."""
+"""Reading hooks from files, and reporting invalid ones."""
 
 import time
 from typing import Any

@@ -56,7 +56,7 @@ def test_all_sources_add_up_as_far_as_they_are_wanted(places: HookPlaces):
     assert commands(replace(places, managed_only=True)) == ours[:1]
 
 
-def test_no_file_is_no_problem(tmp_path: Path):
+def test_a_missing_file_is_not_a_problem(tmp_path: Path):
     found = find_hooks(HookPlaces(workspace=tmp_path, user=tmp_path / "a" / "b"))
     assert (found.hooks, found.problems) == ((), ())
 
@@ -85,7 +85,7 @@ def test_a_broken_file_spoils_no_other(places: HookPlaces, which: str):
 
 
 @pytest.mark.parametrize("case", ["link out", "pipe", "folder"])
-def test_what_is_no_file_of_the_project_is_not_read(places: HookPlaces, case: str):
+def test_a_hook_file_that_is_a_link_pipe_or_folder_is_not_read(places: HookPlaces, case: str):
     path = places.workspace / ".orchestration" / "hooks.json"
     path.unlink()
     if case == "link out":

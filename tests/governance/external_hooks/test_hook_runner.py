@@ -1,4 +1,4 @@
-"""Hooks as processes. Whatever one does, it ends, and nothing of it is left."""
+"""Hooks as processes: every one ends and leaves nothing behind."""
 
 import json
 import os
@@ -91,7 +91,7 @@ async def test_the_last_output_of_a_hook_is_read(runner: HookRunner):
     assert lengths == [(60_000, 60_000)] * MAX_CONCURRENT
 
 
-async def test_of_each_stream_a_mebibyte_is_kept(runner: HookRunner):
+async def test_one_mebibyte_of_each_stream_is_kept(runner: HookRunner):
     much = "head -c 5000000 /dev/zero | tr '\\0' x"
     run = await runner.run(hook(f"{much}; {much} >&2"), b"{}")
     assert run.status == 0
@@ -108,7 +108,7 @@ async def test_a_hook_that_floods_its_output_is_ended_early(runner: HookRunner):
 async def test_a_hook_that_times_out_is_terminated_and_its_output_kept(
     runner: HookRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Whoever ends when asked is not waited for any longer."""
+    """A hook that ends on request is not waited for any longer."""
     monkeypatch.setattr(hook_runner, "GRACE", 600.0)
     runs: dict[str, HookRun] = {}
 
@@ -176,7 +176,7 @@ async def test_a_cancelled_hook_is_ended(runner: HookRunner, tmp_path: Path):
     assert not alive(int(pid.read_text()))
 
 
-async def test_there_is_no_terminal_and_a_group_of_its_own(runner: HookRunner):
+async def test_a_hook_has_no_terminal_and_its_own_process_group(runner: HookRunner):
     script = (
         "import os,sys\n"
         "try: os.open('/dev/tty', os.O_RDWR); tty = 'tty'\n"
@@ -260,7 +260,7 @@ async def test_with_args_no_shell_reads_them(runner: HookRunner):
     assert (run.status, run.stdout) == (0, "$HOME|a b|*|; exit 2|")
 
 
-async def test_a_program_that_is_not_there_is_no_block(runner: HookRunner):
+async def test_a_missing_program_does_not_block(runner: HookRunner):
     for command, args in (("no-such-program", ()), ("/no/such", ("x",))):
         run = await runner.run(hook(command, *args), b"{}")
         assert run.status == 127

@@ -1,4 +1,4 @@
-"""What somebody who trusts a hook has looked at."""
+"""What trusting a hook covers."""
 
 from typing import Any
 
@@ -89,7 +89,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("command", NAMED)
-def test_every_word_that_may_name_a_file_is_looked_at(command: str):
+def test_every_argument_that_may_name_a_file_is_checked(command: str):
     assert NAMED[command] in named_paths(replace(HOOK, command=command), ROOT)
 
 

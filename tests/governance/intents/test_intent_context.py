@@ -107,7 +107,7 @@ def test_a_name_cannot_end_the_block():
 
 
 @given(st.text(max_size=200), st.text(max_size=50))
-def test_whatever_is_said_stays_text(name: str, pattern: str):
+def test_any_content_stays_text(name: str, pattern: str):
     intent = replace(INTENT, name=name, owned_scope=(pattern,))
     ElementTree.fromstring(context(intent))
 

@@ -107,7 +107,7 @@ def check(text: str, intent_id: str, edit: Edit) -> str:
 
 
 def only_one_piece_differs(old: str, new: str) -> bool:
-    """Whatever was taken out at the one place was a single short value."""
+    """The edit removed only a single short value."""
     start = same_at_the_start(old, new)
     end = same_at_the_start(old[start:][::-1], new[start:][::-1])
     taken = old[start : len(old) - end]

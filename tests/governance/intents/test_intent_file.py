@@ -201,7 +201,7 @@ WARNINGS = [
     WARNINGS,
     ids=[f"{row[0]}-{n}" for n, row in enumerate(WARNINGS)],
 )
-def test_what_is_only_warned_about(code: str, text: str, line: int, column: int):
+def test_some_problems_are_only_warnings(code: str, text: str, line: int, column: int):
     file = read(text)
     assert (code, line, column) in places(file)
     assert not file.errors
@@ -290,7 +290,7 @@ def test_line_ends_and_a_mark_at_the_start_do_not_matter(newline: str, bom: byte
     ("said", "text"),
     [("no", "no"), ("12:30:45", "12:30:45"), ("012", "012"), ("2026-01-01", "2026-01-01")],
 )
-def test_scalars_stay_what_was_written(said: str, text: str):
+def test_scalars_are_read_as_written(said: str, text: str):
     assert read(intent(f"owner: {said}")).intents[0].owner == text
 
 
@@ -361,7 +361,7 @@ def mutilated(draw: st.DrawFn) -> bytes:
 
 @settings(deadline=None)
 @given(st.one_of(mutilated(), st.binary(max_size=80), st.text(max_size=80).map(str.encode)))
-def test_whatever_is_in_a_file_it_is_read_or_refused(data: bytes):
+def test_any_file_is_read_or_refused(data: bytes):
     found = parse_intents(data, NAME, now=NOW).file
     assert found.usable or not found.selectable(NOW)
     assert all(each.message and render(each) for each in found.problems)
@@ -386,7 +386,7 @@ def test_the_slow_parser_reads_the_same(monkeypatch: pytest.MonkeyPatch):
     assert yaml_nodes(SPEC_EXAMPLE) == quick
 
 
-def test_what_an_error_looks_like():
+def test_the_form_of_an_error():
     text = whole(
         "active_intents:",
         "  - id: INT-002",

@@ -76,7 +76,7 @@ def test_an_empty_id():
     assert code(select(FILE, "", now=NOW, auto_single=True)) == "HOOK-INT-001"
 
 
-def test_what_is_missing_or_broken_cannot_be_selected_and_names_the_command_that_helps():
+def test_a_missing_or_broken_intent_is_refused_with_the_command_that_helps():
     whole = replace(FILE, problems=(Problem(file="f", code="E103", message="m"),))
     single = replace(
         FILE, problems=(Problem(file="f", code="E206", message="m", intent_id="INT-001"),)
@@ -189,11 +189,11 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize(("wishes", "there", "mode"), MODES.values(), ids=MODES)
-def test_the_mode(wishes: RequestedModes, there: bool, mode: GovernanceMode):
-    assert latched(wishes, there=there).mode is mode
+@pytest.mark.parametrize(("requested", "there", "mode"), MODES.values(), ids=MODES)
+def test_the_mode(requested: RequestedModes, there: bool, mode: GovernanceMode):
+    assert latched(requested, there=there).mode is mode
 
 
-def test_switching_off_where_there_are_intents_is_said_once():
+def test_switching_governance_off_despite_intents_is_reported_once():
     assert latched(RequestedModes(user=OFF), there=True).notice
     assert not latched(RequestedModes(user=OFF), there=False).notice

@@ -1,4 +1,4 @@
-"""Who wrote a line: what the ledger tells of it, and nothing that is guessed."""
+"""The author of a line as recorded in the ledger, without guessing."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What was begun is recorded, whenever the process dies, and never twice."""
+"""Started calls are recorded exactly once, whenever the process dies."""
 
 import json
 import os
@@ -119,7 +119,7 @@ def test_a_rewind_without_a_record_is_recovered_once(bench: LedgerBench):
     assert exit_code(bench.report()) == 0
 
 
-def test_a_name_that_is_said_again_is_another_call(bench: LedgerBench):
+def test_a_reused_call_id_is_another_call(bench: LedgerBench):
     with bench.task() as task:
         recording = bench.recording()
         recording.note(change("t-1", 1, tool_use_id="c1", log_seq=task.begin("c1", "a.txt")))
@@ -206,7 +206,7 @@ def test_a_record_without_the_key_does_not_hide_a_call(bench: LedgerBench):
     with bench.task() as task:
         bench.recording().note(change("t-1", 1, tool_use_id="c1", log_seq=task.begin("c1", "a")))
         task.begin("c2", unknown_targets=True)
-        forged = bench.ledger(heads=None)  # who has no key
+        forged = bench.ledger(heads=None)  # a writer without the key
         forged.append(change("t-1", 2, tool_use_id="c9", log_seq=1_000))
     assert recovered(bench) == RecoveredCalls(changed=1, known=1)
     assert [record.tool_use_id for record in records(bench)] == ["c1", "c9", "c2"]
@@ -368,7 +368,7 @@ def test_nothing_is_put_away_where_a_link_leads(bench: LedgerBench, tmp_path: Pa
     assert (elsewhere / "journal" / "package.json").exists()
 
 
-# ── what is recorded ────────────────────────────────────────────────────────────────────
+# ── recorded fields ─────────────────────────────────────────────────────────────────────
 
 
 def test_a_token_in_a_command_is_not_recorded(bench: LedgerBench):

@@ -1,4 +1,4 @@
-"""What a commit holds of the recorded lines. Nothing is told twice, and nothing is invented."""
+"""The recorded lines that a commit contains, without duplicates or inventions."""
 
 from itertools import pairwise
 from typing import Any

@@ -107,7 +107,7 @@ def test_a_canonical_form_says_the_same_and_has_only_one_form(value: Any):
 
 
 def root_by_definition(leaves: list[bytes]) -> bytes:
-    """RFC 6962, section 2.1, word for word."""
+    """RFC 6962, section 2.1, implemented literally."""
     if len(leaves) < 2:
         return leaves[0] if leaves else sha256(b"").digest()
     half = 1

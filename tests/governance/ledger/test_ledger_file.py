@@ -1,4 +1,4 @@
-"""Appending: one line at a time, in constant time, whoever else writes and whatever was left."""
+"""Appending: one line in constant time, despite other writers and earlier damage."""
 
 import errno
 import fcntl
@@ -70,7 +70,7 @@ def test_a_task_has_one_stream_that_begins_with_all_tips(bench: LedgerBench):
     assert exit_code(bench.report()) == 0
 
 
-def test_another_process_goes_on_in_a_stream_of_its_own(bench: LedgerBench):
+def test_another_process_continues_in_its_own_stream(bench: LedgerBench):
     first = bench.ledger().append(change("one", 1))
     second = bench.ledger().append(change("one", 2))
     assert first.stream != second.stream
@@ -123,7 +123,7 @@ def test_a_torn_line_is_repaired_or_moved_away(bench: LedgerBench, cut: int):
     reported = own(bench.lines[2])
     assert reported["bytes"] == len(fragment)
     assert (bench.folder / ".state" / "quarantine" / reported["kept"]).read_bytes() == fragment
-    # what was cut off is missed by whoever knew it
+    # a reader that knew the end detects the cut
     assert codes(bench) == {"known-head", "repair"}
     bench.heads.accept(bench.ledger().tail())
     assert codes(bench) == {"repair"}
@@ -254,7 +254,7 @@ def test_the_lock_is_free_after_a_failure(bench: LedgerBench):
     assert exit_code(bench.report()) == 0
 
 
-def test_what_is_no_unicode_is_recorded_spelled_out(bench: LedgerBench):
+def test_invalid_unicode_is_recorded_escaped(bench: LedgerBench):
     path = os.fsdecode(b"caf\xe9.txt")
     bench.ledger().append(
         LedgerEntry(
@@ -323,7 +323,7 @@ def test_a_switched_branch_begins_a_new_stream_and_merges_back(repository: Ledge
     ledger.append(change("task", 1))
     commit(repository)
     git(repository.root, "checkout", "-q", "older")
-    assert exit_code(repository.report()) == 0, "a branch that is checked out is no loss"
+    assert exit_code(repository.report()) == 0, "checking out a branch is not a loss"
     there = ledger.append(change("task", 2))
     start = own(repository.lines[-2])
     assert (start["kind"], start["reason"], there.seq) == ("stream_start", "head_missing", 1)
@@ -554,7 +554,7 @@ def test_a_workspace_is_known_by_its_place_though_its_id_is_not_right(
     if text is not None:
         named.write_text(text, encoding="utf-8")
     assert workspace_key(space / ".state", space, kept) == new
-    assert re.fullmatch("[0-9a-f]{16}-[0-9a-f]{16}", new), "it is no path"
+    assert re.fullmatch("[0-9a-f]{16}-[0-9a-f]{16}", new), "it is not a path"
     assert named.read_text().strip() == new[:16]
     named.write_text(f"{old[:16]}\n", encoding="utf-8")
     assert workspace_key(space / ".state", space, kept) == old

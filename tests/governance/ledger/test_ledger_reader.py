@@ -1,4 +1,4 @@
-"""Reading a ledger: newest first, by question, by index, whoever wrote it; and giving it away."""
+"""Reading a ledger: newest first, by query, by index, from any writer; and exporting it."""
 
 import gzip
 import json
@@ -175,7 +175,7 @@ def test_pseudo_files_are_events():
 @pytest.mark.parametrize(
     "line", [b"", b"{", b"[1]", b"7", b"\xff", b'{"files": 7, "metadata": [], "id": {}}'], ids=repr
 )
-def test_whatever_stands_there_can_be_read(line: bytes):
+def test_any_content_can_be_read(line: bytes):
     assert all(not record.files for record in records_on(line))
 
 
@@ -222,7 +222,7 @@ def covered(records: list[TracedRecord]) -> Coverage:
 
 
 def test_counting_reads_the_same_from_part_of_a_record_as_from_all_of_it(bench: LedgerBench):
-    """Also of records that other programs wrote, and of what was put back."""
+    """Also for records of other programs and for reverted changes."""
     more = {"removed": ["src/gone.py"]}
     bench.ledger().append(LedgerEntry(kind="rewind", task_id="t-1", intent_id="INT-1", more=more))
     others = [

@@ -33,7 +33,7 @@ Lines = list[bytes]
 
 
 class Ground:
-    """A ledger, another one, and what is known of the first."""
+    """A ledger, another one, and the known state of the first."""
 
     def __init__(self, folder: Path) -> None:
         bench, other = LedgerBench(folder / "own"), LedgerBench(folder / "other")
@@ -141,7 +141,7 @@ def shuffle_lines(chance: random.Random, lines: Lines, _: Lines) -> bytes:
 
 
 def swap_contents(chance: random.Random, lines: Lines, _: Lines) -> bytes:
-    """Two records keep their places in their chains and exchange what they say."""
+    """Two records keep their positions and swap their content."""
     records = list(map(json.loads, lines))
     one, other = chance.sample(records, 2)
     for name in chance.sample(["id", "timestamp", "files", "metadata"], 2):
@@ -287,7 +287,7 @@ def change_value(chance: random.Random, holder: Any, key: Any) -> None:
 
 
 def undetected(ground: Ground, seed: str) -> str:
-    """What was done and not found, in words; empty if it was found."""
+    """A description of an undetected mutation, or an empty text."""
     chance = random.Random(seed)
     mutate = chance.choice(MUTATIONS)
     data, original = mutate(chance, ground.lines, ground.other), b"".join(ground.lines)
@@ -302,7 +302,7 @@ def undetected(ground: Ground, seed: str) -> str:
         return ""
     if any(finding.code == "not-as-left" for finding in report.findings):
         return ""  # every record is there as it was, in another place: a warning
-    # whole streams of elsewhere are what a merge brings: told, and no state that was known
+    # whole foreign streams are what a merge brings: reported, but not as lost state
     reported = {finding.code for finding in report.findings}
     state = Verifier()
     state.read("ledger", ground.lines)

@@ -119,7 +119,7 @@ def test_a_decision_is_reported_with_what_its_call_was_about():
 
 
 def test_what_a_rewind_took_away_is_gone():
-    """Coverage compares what the last record says of a file with what is there."""
+    """Coverage compares the last record of a file with the file."""
     rewind = recorded(
         LedgerEntry(kind="rewind", task_id="t", files=(FILE,), more={"removed": ["b", 7, ""]})
     )
@@ -157,7 +157,7 @@ def test_a_page_says_whether_the_chain_holds(
     assert ("chain broken" in page) == broken
 
 
-def test_lines_are_aligned_whatever_stands_in_them():
+def test_lines_are_aligned_whatever_their_text():
     commit = CommitOfLine(revision="9" * 40, author="A" * 40, day="2026-01-10", path="a", line=1)
     lines = [
         OwnedLine(number=9, text="x\ty", origin="version control", commit=commit),

@@ -69,7 +69,7 @@ def test_every_record_is_one_of_the_agent_trace_format(name: str):
     assert shape_problems(record) == ()
 
 
-def test_what_a_record_says():
+def test_the_fields_of_a_record():
     record = made(ENTRIES["sub-task"])
     [file] = record["files"]
     [talk] = file["conversations"]
@@ -139,7 +139,7 @@ TEXT = st.lists(st.sampled_from(["a", "b", "", "return x", "}"]), max_size=12).m
 
 
 @given(TEXT, TEXT)
-def test_what_was_neither_written_nor_removed_is_the_same(old: str, new: str):
+def test_content_neither_written_nor_removed_is_unchanged(old: str, new: str):
     found = line_change(old, new)
     before, after = plain_lines(old), plain_lines(new)
     written = {n for each in found.written for n in range(each.start - 1, each.end)}

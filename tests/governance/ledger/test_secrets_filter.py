@@ -1,4 +1,4 @@
-"""Secrets are taken out of what is recorded; what is no secret stays."""
+"""Secrets are removed from records; other text stays."""
 
 import os
 import time

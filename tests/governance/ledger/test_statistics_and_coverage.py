@@ -54,7 +54,7 @@ def changed(path: str, after: str | None, intent: str = "INT-1", **more: Any) ->
 
 
 def rewound(files: dict[str, str], *removed: str) -> TracedRecord:
-    """As a governed task records that its files were put back."""
+    """The record of a governed task whose files were restored."""
     format_statistics = tuple(
         TracedFile(path=path, op="create", after=FileHash(sha256=mark, size=1))
         for path, mark in files.items()

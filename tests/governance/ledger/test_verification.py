@@ -1,4 +1,4 @@
-"""What verifying finds, and how it says so."""
+"""Problems that verification finds, and their messages."""
 
 import json
 import random
@@ -134,7 +134,7 @@ def test_a_record_verifies_however_it_is_written():
     assert exit_code(report, strict=True) == 1
 
 
-def test_a_key_that_stands_twice_is_no_record():
+def test_a_record_with_a_duplicate_key_is_invalid():
     doubled = GOLDEN_LINES[1].replace(b'"intent_id"', b'"intent_id":"INT-666","intent_id"')
     assert ("FAIL", "unreadable") in codes(report_of([GOLDEN_LINES[0], doubled]))
 
@@ -168,7 +168,7 @@ def test_a_torn_last_line_is_reported_and_can_be_repaired(cut: int):
     ],
     ids=["words", "list", "text", "bytes", "deep", "long number"],
 )
-def test_a_line_that_is_no_record_fails(line: bytes):
+def test_a_line_that_is_not_a_record_fails(line: bytes):
     assert ("FAIL", "unreadable") in codes(report_of([GOLDEN_LINES[0], line, *GOLDEN_LINES[1:]]))
 
 
@@ -244,7 +244,7 @@ def test_the_state_of_a_checkpoint_was_reached(bench: LedgerBench):
 
 @pytest.mark.parametrize("tips", ["none", "present", "absent"])
 def test_no_forged_checkpoint_hides_a_cut(bench: LedgerBench, tips: str):
-    """Whoever cut the end off may add a checkpoint that claims the expected state."""
+    """An attacker who cut the end may add a checkpoint that claims the expected state."""
     real = bench.report()
     lines = bench.lines[:-3]
     last = json.loads(lines[-1])
@@ -291,7 +291,7 @@ def test_every_failure_suggests_a_fix():
 LOST = {
     "many": (1200, "2026-11-15", "1,200 records known on 2026-11-15 are missing."),
     "one": (1, "2026-11-15", "1 record known on 2026-11-15 is missing."),
-    "nobody knows how many": (0, "", "Records known earlier are missing."),
+    "unknown number": (0, "", "Records known earlier are missing."),
 }
 
 
@@ -324,7 +324,7 @@ def test_nothing_is_claimed_unless_the_exit_code_is_0(bench: LedgerBench):
 
 
 def run_script(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A copy of the script, somewhere else, in a Python that knows nothing of the product."""
+    """A copy of the script elsewhere, run by a Python without rookery."""
     script = folder / "verify_ledger.py"
     script.write_bytes(SCRIPT.read_bytes())
     return subprocess.run(
@@ -332,7 +332,7 @@ def run_script(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_the_script_of_the_auditor_stands_alone(bench: LedgerBench, tmp_path: Path):
+def test_the_auditor_script_runs_standalone(bench: LedgerBench, tmp_path: Path):
     head = str(bench.heads.path)
     whole = run_script(tmp_path, "--head", head, str(bench.folder))
     assert (whole.returncode, whole.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""How far a line reaches, found from what the judge of commands says about it."""
+"""The reach of a command line, derived from its judgement."""
 
 from pathlib import Path
 

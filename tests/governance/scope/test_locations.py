@@ -114,7 +114,7 @@ def test_a_decomposed_name_on_disk(layout: Layout):
     assert judged(layout, said, intent=intent).verdict is PathVerdict.IN_SCOPE
 
 
-def test_what_the_ignore_file_lets_through(layout: Layout):
+def test_the_ignore_file_exempts_intents_and_paths_but_not_protected_ones(layout: Layout):
     ignore = parse_intent_ignore("INT-001\n", ["INT-001"], NOW)
     assert judged(layout, "src/api/user.py", ignore=ignore).verdict is PathVerdict.IGNORED
     assert judged(layout, ".orchestration/hooks.json", ignore=ignore).code == "REQ-014"
@@ -141,7 +141,7 @@ def test_a_path_beside_the_governed_folder_is_out_of_scope(tmp_path: Path):
     assert judged(layout, "sub/src/auth/x").verdict is PathVerdict.IN_SCOPE
 
 
-def test_the_volume_says_whether_case_counts(layout: Layout):
+def test_case_sensitivity_depends_on_the_volume(layout: Layout):
     same = (layout.root / ".ORCHESTRATION").exists()
     assert ignores_case(layout.root) is same
     assert not ignores_case(layout.root / "src")

@@ -140,7 +140,7 @@ ALIASES = {
 
 
 @pytest.mark.parametrize("alias", ALIASES)
-def test_every_alias_stands_for_tools_there_are(alias: str):
+def test_every_alias_names_existing_tools(alias: str):
     for tool in ALIASES[alias]:
         words = (("x",),) if tool == "execute_command" else ()
         call = RuleCall(tool=tool, commands=words)

@@ -78,7 +78,7 @@ def test_case_counts_only_on_case_sensitive_volumes(path: str):
 
 
 @pytest.mark.parametrize("order", [["src/**", "!src/gen/**"], ["!src/gen/**", "src/**"]])
-def test_what_is_subtracted_is_out_in_either_order(order: list[str]):
+def test_subtracted_paths_are_excluded_in_either_order(order: list[str]):
     found = scope(order)
     assert not found.covers("src/gen/x.py")
     assert found.covers("src/x.py")
@@ -302,7 +302,7 @@ def test_where_a_sandbox_must_let_write(patterns: list[str], prefixes: tuple[str
 
 
 @given(SCOPES, PATHS)
-def test_what_is_granted_lies_below_a_prefix(patterns: list[str], path: str):
+def test_granted_paths_are_below_a_prefix(patterns: list[str], path: str):
     if scope(patterns).covers(path):
         prefixes = writable_prefixes(patterns)
         assert any(f"{path}/".startswith(f"{each}/" if each else "") for each in prefixes)

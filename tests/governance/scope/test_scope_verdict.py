@@ -54,13 +54,13 @@ def test_the_verdict(name: str):
     assert [finding.verdict, finding.decision, finding.code, finding.reason] == expected
 
 
-def test_what_is_near_is_named():
+def test_the_nearest_pattern_is_named():
     assert found(at("src/api/user.py")).nearest == "src/auth/**"
     assert found(at("src/auth/legacy/x")).matched == "!src/auth/legacy/**"
     assert found(at("src/auth/x")).matched == "src/auth/**"
 
 
-def test_a_yes_to_what_lies_outside_covers_one_call():
+def test_an_approval_outside_the_scope_covers_one_call():
     assert found(at("/etc/x", outside=Outside.WRITTEN)).once_only
 
 

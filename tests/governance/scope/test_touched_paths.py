@@ -1,4 +1,4 @@
-"""Which paths a call is judged by: a folder stands for all that is in it."""
+"""The paths a call is judged by; a folder counts for everything in it."""
 
 import json
 from pathlib import Path
@@ -57,14 +57,14 @@ def test_files_below_a_folder_are_judged_as_if_each_were_named(layout: Layout) -
     alone = judge_paths(layout, rules, [NamedPath(each, Op.DELETE) for each in files])
     refusable = {(each.path, each.code) for each in alone if each.verdict != PathVerdict.IN_SCOPE}
     together = judge_paths(layout, rules, [NamedPath("src", Op.DELETE)])
-    # a name that cannot be judged is told as it was said, once whole and once below the folder
+    # a name that cannot be judged is reported as given, once whole and once below the folder
     assert {code for _, code in refusable} == {each.code for each in together}
     assert {path for path, code in refusable if code != "REQ-015"} == {
         each.path for each in together if each.code != "REQ-015"
     }
 
 
-def test_what_is_not_there_yet_is_made(layout: Layout) -> None:
+def test_a_missing_path_counts_as_created(layout: Layout) -> None:
     assert judged(layout, "src/auth/new.py", Op.MODIFY) == [
         ("src/auth/new.py", "create", "in_scope")
     ]

@@ -1,4 +1,4 @@
-"""Commands run in a home of the test's own, or are typed into a shell with one."""
+"""Runs commands in a temporary home, directly or in a shell."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -12,7 +12,7 @@ from support.text_process import start_text
 
 
 def rookery(shell: Shell, *words: str, code: int = 0) -> str:
-    """What a command prints that has nothing to do with the manager."""
+    """The output of a command that does not use the manager."""
     with start_text(words, shell.environ, shell.path) as process:
         out, err = process.communicate(timeout=PATIENCE)
     assert process.wait() == code, err
@@ -62,7 +62,7 @@ def test_terminal_and_manager_list_the_same_sessions(shell: Shell):
         shell.run("stop-all")
         rookery(shell, "delete", "-y", other, apart)
         assert listed(shell, "--archived") == set()
-    assert listed(shell) == set(), "what was removed never comes back"
+    assert listed(shell) == set(), "a removed session never reappears"
     for session_id in (ours, theirs):
         assert "Written." in rookery(shell, "show", session_id)
         rookery(shell, "delete", "-y", session_id)

@@ -1,4 +1,4 @@
-"""`rookery sessions`: which words make which request, and what is printed of the answers."""
+"""`rookery sessions`: the request of each command line, and the printed answer."""
 
 import io
 import json
@@ -35,7 +35,7 @@ from rookery.manager.handlers.router import request_from_json
 from rookery.manager.sessions.session_record import Counts
 from rookery.manager.sessions.session_states import TRUE_IN, Flags, SessionState
 from rookery.platform.user_folders import find_places
-from support.scripted_manager import PlayedFamily, played_desk
+from support.scripted_manager import PlayedFamily, scripted_handler
 from support.stored_sessions import keep
 
 ONE, TWO = "38e51f0c-0000-4000-8000-000000000001", "38e52a1b-0000-4000-8000-000000000002"
@@ -129,7 +129,7 @@ ANSWERS: dict[type[Any], Any] = {
 @pytest.fixture
 def handler() -> Iterator[PlayedFamily]:
     places = find_places(os.environ)
-    with played_desk(Path.cwd(), places, dict(os.environ), ANSWERS) as family:
+    with scripted_handler(Path.cwd(), places, dict(os.environ), ANSWERS) as family:
         yield family
 
 
@@ -138,7 +138,7 @@ Said = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def said(handler: PlayedFamily, capsys: pytest.CaptureFixture[str]) -> Said:
-    """A command's exit code, and what it printed."""
+    """A command's exit code and output."""
 
     def call(*words: str) -> tuple[int, str, str]:
         code = run(["sessions", *words])
@@ -278,7 +278,7 @@ def test_starting_a_queued_session_says_so(said: Said, handler: PlayedFamily):
         overview=rows.Overview(counts=Counts()), sessions=(row(TWO, queued=True),)
     )
     _, printed, hints = said("start", "fix")
-    assert printed == f"{TWO}\n", "a script takes the id from there"
+    assert printed == f"{TWO}\n", "scripts read the id from standard output"
     assert "38e52a1b is queued" in hints
 
 

@@ -1,4 +1,4 @@
-"""`rookery sessions` as it is typed: real processes, a scripted model."""
+"""`rookery sessions` at the shell: real processes, a scripted model."""
 
 import fcntl
 import json
@@ -129,7 +129,7 @@ def test_sessions_can_be_stopped_and_resumed(shell: Shell):
     assert shell.run("resume", first)[0] == 0
     assert shell.states()[first] == "streaming"
     assert shell.run("wait", first, "--timeout", "0.2")[0] == 124
-    assert shell.run("wait", second, "--timeout", "0")[0] == 1, "it rests already"
+    assert shell.run("wait", second, "--timeout", "0")[0] == 1, "it is idle already"
     assert shell.run("cancel", first)[0] == 0
     assert shell.run("wait", first)[0] == 1
 
@@ -163,7 +163,7 @@ def test_queued_sessions_run_without_an_open_manager(shell: Shell):
 
     until(lambda: all(map(done, ids)), "the end of the last session")
     lock = manager_folder(places, shell.path) / "queue.lock"
-    until(lambda: _is_free(lock), "the end of whoever kept the queue")
+    until(lambda: _is_free(lock), "the end of the queue's manager")
     assert set(shell.states().values()) == {"completed"}
 
 
@@ -175,7 +175,7 @@ def test_the_queue_survives_a_killed_manager(shell: Shell):
     with shell.manager() as manager:
         ids = [shell.start() for _ in range(2)]
         lock = manager_folder(places, shell.path) / "queue.lock"
-        until(lambda: lock.exists() and not _is_free(lock), "somebody who keeps the queue")
+        until(lambda: lock.exists() and not _is_free(lock), "a manager for the queue")
         manager.kill()
     until(lambda: tasks.exists(ids[1]), "the beginning of the second session")
 

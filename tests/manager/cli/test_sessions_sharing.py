@@ -1,4 +1,4 @@
-"""Several `rookery sessions` at once, beside a manager that runs, and after one that was killed."""
+"""Several `rookery sessions` at once, with a running manager and after a killed one."""
 
 import json
 import signal
@@ -32,7 +32,7 @@ def test_several_followers_and_commands_do_not_disturb_each_other(shell: Shell):
             while received[each].count("word") < 5:
                 received[each] += each.stdout.read(1)
             assert received[each].startswith("\n> Do it\n\nword word ")
-        first.send_signal(signal.SIGINT)  # who has seen enough leaves
+        first.send_signal(signal.SIGINT)  # a follower may leave at any time
         assert first.wait(PATIENCE) == 130
         assert first.stderr
         assert first.stderr.read() == ""

@@ -1,4 +1,4 @@
-"""What `rookery sessions follow` tells of rows, however they come."""
+"""What `rookery sessions follow` prints of rows, however they arrive."""
 
 from typing import Any
 

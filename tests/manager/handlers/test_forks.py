@@ -35,15 +35,15 @@ from support.sample_logs import log
 pytestmark = pytest.mark.anyio
 
 
-def desk_of(project: Project, watched: Watched) -> Router:
+def router_of(project: Project, watched: Watched) -> Router:
     workspaces = Workspaces(project.path, project.places)
     dependencies = ProjectDependencies(project.path, project.places, project.environ)
     return Router([ForkHandler(watched.supervisor, workspaces, dependencies)])
 
 
 async def done(project: Project, watched: Watched, **more: object) -> str:
-    wish = project.wish(WRITES, "Write it, please", auto_approve=True, **more)
-    session_id = await watched.supervisor.start(wish)
+    options = project.start_options(WRITES, "Write it, please", auto_approve=True, **more)
+    session_id = await watched.supervisor.start(options)
     await watched.at(session_id, "completed")
     return session_id
 
@@ -60,14 +60,14 @@ def said(events: list[Event]) -> list[str]:
 
 async def test_a_fork_copies_the_conversation_up_to_a_row_or_all_of_it(project: Project):
     async with project.supervised() as watched:
-        supervisor, handler = watched.supervisor, desk_of(project, watched)
+        supervisor, handler = watched.supervisor, router_of(project, watched)
         source = await done(project, watched)
         before = project.log(source)
         (fork_id,) = (await handler.do(ForkSession(session_id=source))).session_ids
         shown = supervisor.session(fork_id)
         assert shown
         assert shown.record.name == "Write it, please (fork)"
-        assert not shown.flags.is_active, "it rests until somebody goes on with it"
+        assert not shown.flags.is_active, "it is idle until the user continues it"
         await supervisor.send(fork_id, "and now this")
         await watched.result(fork_id, "Done again.")
         assert said(project.log(fork_id)) == ["I will write it.", "Written.", "More."]
@@ -80,7 +80,7 @@ async def test_a_fork_copies_the_conversation_up_to_a_row_or_all_of_it(project: 
         assert isinstance(events[-1].fact, Noted)
         await supervisor.resume(early)
         await watched.at(early, "completed")
-        assert said(project.log(early))[1:] == ["Written."], "what was called is not done again"
+        assert said(project.log(early))[1:] == ["Written."], "the calls are not run again"
         assert project.log(source) == before
     async with project.supervised() as watched:
         for each in (fork_id, early):
@@ -91,12 +91,12 @@ async def test_a_fork_copies_the_conversation_up_to_a_row_or_all_of_it(project: 
 
 async def test_a_working_session_can_be_forked_and_message_ids_stay_unique(project: Project):
     async with project.supervised() as watched:
-        source = await watched.supervisor.start(project.wish(SPEAKS_LONG, "x" * 60))
+        source = await watched.supervisor.start(project.start_options(SPEAKS_LONG, "x" * 60))
         await watched.until(source, lambda shown: shown.view.seq > 1)
         for words in ("one", "two"):
             await watched.supervisor.send(source, words)
         await watched.until(source, lambda shown: len(shown.view.queue) == 2)
-        forked = await desk_of(project, watched).do(ForkSession(session_id=source))
+        forked = await router_of(project, watched).do(ForkSession(session_id=source))
         (fork_id,) = forked.session_ids
         assert watched.state(source) == "streaming"
         facts = [event.fact for event in project.log(fork_id)]
@@ -124,14 +124,14 @@ async def test_a_fork_shares_the_worktree_and_start_options_of_its_source(projec
             group_id="g1",
         )
         (fork_id,) = (
-            await desk_of(project, watched).do(ForkSession(session_id=source))
+            await router_of(project, watched).do(ForkSession(session_id=source))
         ).session_ids
         folders = SessionFolders(project.places)
         assert folders.of(fork_id).launch() == folders.of(source).launch()
         shown = watched.supervisor.session(fork_id)
         assert shown
         assert (shown.record.parallel_mode, shown.record.worktree_id) == (parallel, "w1")
-        assert shown.record.group_id == "", "it is no answer to the same prompt"
+        assert shown.record.group_id == "", "a fork is not a version of the same prompt"
 
 
 async def test_a_session_is_exported_and_a_failed_fork_leaves_no_files(
@@ -139,7 +139,7 @@ async def test_a_session_is_exported_and_a_failed_fork_leaves_no_files(
 ):
     async with project.supervised() as watched:
         source = await done(project, watched)
-        handler = desk_of(project, watched)
+        handler = router_of(project, watched)
         forms: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
         for form, ending in forms.items():
             exported = await handler.do(ExportSession(session_id=source, format=form))
@@ -201,7 +201,7 @@ def seen(events: list[Event]) -> View:
     return view
 
 
-@pytest.mark.parametrize("events", [TOLD, STORED], ids=["as it came", "as it is stored"])
+@pytest.mark.parametrize("events", [TOLD, STORED], ids=["as streamed", "as stored"])
 def test_a_row_ends_with_the_event_that_completes_it(events: list[Event]):
     rows = {row.text: row.ts for row in seen(events).messages if row.say != "api_req_started"}
     assert [event_of_row(STORED, rows[text]) for text in ("do it", "I will.", "and")] == [1, 3, 5]

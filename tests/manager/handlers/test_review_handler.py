@@ -1,4 +1,4 @@
-"""What sessions have changed, as the page shows it: lines, comments, reverts."""
+"""The changes of sessions as the page shows them: lines, comments, reverts."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from rookery.manager.requests import ReadDiff, RevertFile, ReviewChanges, SendCo
 from rookery.manager.shown_rows import Comment, DiffLine, WorktreeStats
 from support.manager_project import Project
 from support.worktree_folders import git, put
-from support.worktree_requests import at_desk, with_repository
+from support.worktree_requests import with_repository, worktree_manager
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ def texts(lines: tuple[DiffLine, ...]) -> list[tuple[str, str]]:
 
 
 async def test_worktree_changes_can_be_shown_commented_and_reverted(project: Project):
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         shown = await at.completed(WRITES_TWICE + ENDS)
         session_id, folder = shown.record.session_id, at.place(shown)
         request = SendComments(
@@ -130,7 +130,7 @@ async def test_local_changes_can_be_reverted_unless_edited_since(project: Projec
     (folder / "run.sh").chmod(0o755)
     for name in ("link", "other", "swapped"):
         (folder / name).symlink_to("a.txt")
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         shown = await at.completed(WRITES_TWICE + LINKS + ENDS, where="local")
         session_id = shown.record.session_id
         put(folder, {"b.txt": b"somebody else\n"})
@@ -164,13 +164,13 @@ async def test_local_changes_can_be_reverted_unless_edited_since(project: Projec
 
 
 async def test_review_requests_for_an_unknown_session_are_refused(project: Project):
-    nobody = "00000000-0000-4000-8000-000000000000"
-    async with at_desk(project) as at:
+    unknown = "00000000-0000-4000-8000-000000000000"
+    async with worktree_manager(project) as at:
         for request in (
-            ReviewChanges(session_id=nobody),
+            ReviewChanges(session_id=unknown),
             ReadDiff(session_id="../../x", path="a.txt"),
-            RevertFile(session_id=nobody, path="a.txt", digest=""),
-            SendComments(session_id=nobody, comments=(Comment(path="a", line=1, text="x"),)),
+            RevertFile(session_id=unknown, path="a.txt", digest=""),
+            SendComments(session_id=unknown, comments=(Comment(path="a", line=1, text="x"),)),
         ):
             with pytest.raises(CommandRejected, match="No such session"):
                 await at.do(request)

@@ -1,4 +1,4 @@
-"""What is asked of sessions one by one, carried out by real processes."""
+"""Requests about single sessions, carried out by real processes."""
 
 import json
 
@@ -42,17 +42,19 @@ ASKS = """\
 """
 
 
-def desk_of(watched: Watched) -> Router:
+def router_of(watched: Watched) -> Router:
     return Router([SessionHandler(watched.supervisor)])
 
 
 async def test_sessions_can_be_listed_searched_renamed_archived_and_removed(project: Project):
     async with project.supervised() as watched:
-        handler, supervisor = desk_of(watched), watched.supervisor
-        first = await supervisor.start(project.wish(WRITES, "Mend the roof", auto_approve=True))
+        handler, supervisor = router_of(watched), watched.supervisor
+        first = await supervisor.start(
+            project.start_options(WRITES, "Mend the roof", auto_approve=True)
+        )
         await watched.at(first, "completed")
         other = WRITES.replace("made", "other")
-        second = await supervisor.start(project.wish(other, "Paint\nthe door"))
+        second = await supervisor.start(project.start_options(other, "Paint\nthe door"))
         await watched.at(second, "waiting_approval")
         listing = await handler.do(ListSessions())
         assert [row.session_id for row in listing.sessions] == [second, first]
@@ -75,30 +77,30 @@ async def test_sessions_can_be_listed_searched_renamed_archived_and_removed(proj
         assert await handler.do(RemoveSession(session_id=second)) == Done()
         assert supervisor.session(second) is None
         assert pid not in project.processes()
-        assert project.log(second), "what was said stays"
+        assert project.log(second), "the conversation stays"
         with pytest.raises(CommandRejected):
             await handler.do(CancelSession(session_id=second))
     assert second not in project.file.read_text()
 
 
 async def test_the_badge_counts_the_inbox(project: Project):
-    """What is asked, then what has failed, then what was done; nothing that was put away."""
+    """Questions first, then failures, then results; no archived sessions."""
     no_folder = project.folder / "gone"
     no_folder.mkdir()
     async with project.supervised() as watched:
         supervisor = watched.supervisor
-        done = await supervisor.start(project.wish(WRITES, auto_approve=True))
+        done = await supervisor.start(project.start_options(WRITES, auto_approve=True))
         await watched.at(done, "completed")
-        wish = project.wish(WRITES, workspace=no_folder)
+        options = project.start_options(WRITES, workspace=no_folder)
         no_folder.rmdir()
-        failed = await supervisor.start(wish)
+        failed = await supervisor.start(options)
         await watched.at(failed, "error")
-        asks = await supervisor.start(project.wish(WRITES.replace("made", "other")))
-        away = await supervisor.start(project.wish(WRITES.replace("made", "away")))
+        asks = await supervisor.start(project.start_options(WRITES.replace("made", "other")))
+        away = await supervisor.start(project.start_options(WRITES.replace("made", "away")))
         for each in (asks, away):
             await watched.at(each, "waiting_approval")
         supervisor.archive(away)
-        rows = await desk_of(watched).do(ListQuestions())
+        rows = await router_of(watched).do(ListQuestions())
         reported = [(row.session_id, row.ask, row.state) for row in rows]
         assert reported == [
             (asks, "tool", "waiting_approval"),
@@ -112,16 +114,16 @@ async def test_the_badge_counts_the_inbox(project: Project):
             assert looking.read_only
             await _all_agree(Watched(looking), [asks, failed, done])
     async with project.supervised() as watched:
-        # stopped by the first, what was asked is not asked any more
+        # stopping the session also withdraws its question
         await _all_agree(watched, [failed, done])
-        rows = await desk_of(watched).do(ListQuestions())
+        rows = await router_of(watched).do(ListQuestions())
         assert [row.text for row in rows][1] == "Done."
         watched.supervisor.mark_read(done)
         await _all_agree(watched, [failed])
 
 
 async def _all_agree(watched: Watched, waiting: list[str]) -> None:
-    handler = desk_of(watched)
+    handler = router_of(watched)
     assert [each.session_id for each in await handler.do(ListQuestions())] == waiting
     listing = await handler.do(ListSessions(archived=True))
     assert listing.overview.counts.attention == len(waiting)
@@ -131,8 +133,8 @@ async def _all_agree(watched: Watched, waiting: list[str]) -> None:
 
 async def test_an_approval_needs_the_digest_that_was_shown(project: Project):
     async with project.supervised() as watched:
-        handler = desk_of(watched)
-        session_id = await watched.supervisor.start(project.wish(WRITES))
+        handler = router_of(watched)
+        session_id = await watched.supervisor.start(project.start_options(WRITES))
         await watched.at(session_id, "waiting_approval")
         (question,) = await handler.do(ListQuestions())
         assert (question.name, question.ask, question.task_id) == ("Do it", "tool", session_id)
@@ -161,8 +163,8 @@ async def test_an_approval_needs_the_digest_that_was_shown(project: Project):
 
 async def test_questions_take_a_text_answer_and_rejections_a_reason(project: Project):
     async with project.supervised() as watched:
-        handler = desk_of(watched)
-        asks = await watched.supervisor.start(project.wish(ASKS))
+        handler = router_of(watched)
+        asks = await watched.supervisor.start(project.start_options(ASKS))
         await watched.at(asks, "waiting_input")
         (question,) = await handler.do(ListQuestions())
         assert question.html == ("<p>Which <em>one</em>?</p>\n",)
@@ -177,7 +179,7 @@ async def test_questions_take_a_text_answer_and_rejections_a_reason(project: Pro
         assert answers_in(project, asks) == [("message", "the first"), ("message", "and now this")]
         await handler.do(MarkRead(session_id=asks))
         assert await handler.do(ListQuestions()) == ()
-        writes = await watched.supervisor.start(project.wish(WRITES))
+        writes = await watched.supervisor.start(project.start_options(WRITES))
         await watched.at(writes, "waiting_approval")
         (question,) = await handler.do(ListQuestions())
         await handler.do(RejectAction(session_id=writes, ask_ts=question.ts, text="not there"))
@@ -193,9 +195,9 @@ def answers_in(project: Project, session_id: str) -> list[tuple[str, str]]:
 
 async def test_sessions_can_be_cancelled_resumed_and_all_stopped(project: Project):
     async with project.supervised() as watched:
-        handler = desk_of(watched)
-        speaks = await watched.supervisor.start(project.wish(SPEAKS_LONG))
-        asks = await watched.supervisor.start(project.wish(WRITES))
+        handler = router_of(watched)
+        speaks = await watched.supervisor.start(project.start_options(SPEAKS_LONG))
+        asks = await watched.supervisor.start(project.start_options(WRITES))
         await watched.at(speaks, "streaming")
         pid = (await watched.at(asks, "waiting_approval")).record.pid
         for session_id in (speaks, asks):
@@ -220,10 +222,10 @@ async def test_sessions_can_be_cancelled_resumed_and_all_stopped(project: Projec
 
 
 async def test_queued_messages_can_be_edited_and_removed(project: Project):
-    """Wherever they wait: for the session to begin, or for the model to listen."""
+    """Whether they wait for the session to start or for the next request."""
     async with project.supervised() as watched:
-        handler, supervisor = desk_of(watched), watched.supervisor
-        session_id = await supervisor.start(project.wish(SPEAKS_LONG))
+        handler, supervisor = router_of(watched), watched.supervisor
+        session_id = await supervisor.start(project.start_options(SPEAKS_LONG))
         for words in ("one", "two"):
             await handler.do(SendWords(session_id=session_id, text=words))
         (row,) = (await handler.do(ListSessions())).sessions
@@ -260,8 +262,8 @@ def _speaks(shown: SessionSummary) -> bool:
 
 async def test_a_working_session_can_switch_mode_and_approval(project: Project):
     async with project.supervised() as watched:
-        handler = desk_of(watched)
-        session_id = await watched.supervisor.start(project.wish(WRITES))
+        handler = router_of(watched)
+        session_id = await watched.supervisor.start(project.start_options(WRITES))
         await watched.at(session_id, "waiting_approval")
         await handler.do(SwitchSession(session_id=session_id, mode="architect", auto_approve=True))
         await watched.until(session_id, lambda shown: shown.view.mode == "architect")
@@ -279,10 +281,12 @@ async def test_a_working_session_can_switch_mode_and_approval(project: Project):
 
 async def test_an_idle_session_can_be_switched_without_resuming(project: Project):
     async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
+        session_id = await watched.supervisor.start(
+            project.start_options(WRITES, auto_approve=True)
+        )
         await watched.at(session_id, "completed")
     async with project.supervised() as watched:
-        handler = desk_of(watched)
+        handler = router_of(watched)
         await handler.do(SwitchSession(session_id=session_id, auto_approve=False))
         assert project.processes() == {}
         launch = watched.supervisor.folder(session_id).launch()
@@ -318,8 +322,10 @@ async def test_a_session_whose_prompt_a_hook_refused_waits_for_another(project: 
     hooks = {"hooks": {"UserPromptSubmit": [{"hooks": [refuses]}]}}
     (config / "hooks.json").write_text(json.dumps(hooks), encoding="utf-8")
     async with project.supervised() as watched:
-        handler, supervisor = desk_of(watched), watched.supervisor
-        session = await supervisor.start(project.wish(WRITES, "forbidden", auto_approve=True))
+        handler, supervisor = router_of(watched), watched.supervisor
+        session = await supervisor.start(
+            project.start_options(WRITES, "forbidden", auto_approve=True)
+        )
         await watched.at(session, "paused")
         await handler.do(SendWords(session_id=session, text="Write it"))
         await watched.at(session, "completed")

@@ -24,8 +24,8 @@ from rookery.storage.settings_values import change_settings, with_value
 pytestmark = pytest.mark.anyio
 
 
-class Told(ProjectDependencies):
-    """What a project knows, for tests."""
+class FakeProject(ProjectDependencies):
+    """A project with fixed models and modes."""
 
     async def models(self) -> tuple[KnownModel, ...]:
         return (KnownModel(provider="scripted", model="a"),)
@@ -34,14 +34,14 @@ class Told(ProjectDependencies):
         return (KnownMode(slug="code", name="Code"), KnownMode(slug="ask", name="Ask"))
 
 
-class House:
+class SettingsHarness:
     def __init__(self, folder: Path, **environ: str) -> None:
         self.project = folder / "work"
         self.project.mkdir(exist_ok=True)
         self.environ = {"ROOKERY_HOME": str(folder / "home"), **environ}
         self.places: Places = find_places(self.environ)
         self.file = self.places.settings_file
-        reported = Told(self.project, self.places, self.environ)
+        reported = FakeProject(self.project, self.places, self.environ)
         workspaces = Workspaces(self.project, self.places)
         self.handler = Router([SettingsHandler(reported), LookupHandler(reported, workspaces)])
 
@@ -51,7 +51,7 @@ class House:
     async def set(self, key: str, value: Any) -> tuple[str, ...]:
         return (await self.handler.do(ChangeSetting(key=key, value=json.dumps(value)))).notes
 
-    def said(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, Any]:
         return tomllib.loads(self.file.read_text()) if self.file.exists() else {}
 
     def session_in(self, workspace: Path) -> str:
@@ -66,12 +66,12 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def harness(tmp_path: Path) -> SettingsHarness:
+    return SettingsHarness(tmp_path)
 
 
-async def test_every_setting_row_lists_its_choices_and_purpose(house: House):
-    rows = {row.key: row for row in await house.handler.do(ReadSettings())}
+async def test_every_setting_row_lists_its_choices_and_purpose(harness: SettingsHarness):
+    rows = {row.key: row for row in await harness.handler.do(ReadSettings())}
     assert len(rows) == len(OFFERED)
     assert rows["manager.running_limit"] == SettingRow(
         key="manager.running_limit",
@@ -86,7 +86,7 @@ async def test_every_setting_row_lists_its_choices_and_purpose(house: House):
     assert rows["max_cost"].type == "float"
     assert rows["approve_edits"].type == "bool"
     assert rows["model"].type == "str"
-    assert not house.file.exists(), "to look makes no file"
+    assert not harness.file.exists(), "reading creates no file"
 
 
 def test_offered_settings_exclude_secrets_and_the_sandbox():
@@ -108,16 +108,16 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("key", "value"), CHANGES.values(), ids=CHANGES)
-async def test_a_setting_can_be_changed_and_reset(house: House, key: str, value: Any):
-    before = await house.row(key)
-    await house.set(key, value)
-    row = await house.row(key)
-    assert (json.loads(row.value), row.source) == (value, str(house.file))
-    await house.handler.do(ChangeSetting(key=key))
-    assert await house.row(key) == before
-    await house.set(key, value)
-    await house.set(key, None)
-    assert await house.row(key) == before
+async def test_a_setting_can_be_changed_and_reset(harness: SettingsHarness, key: str, value: Any):
+    before = await harness.row(key)
+    await harness.set(key, value)
+    row = await harness.row(key)
+    assert (json.loads(row.value), row.source) == (value, str(harness.file))
+    await harness.handler.do(ChangeSetting(key=key))
+    assert await harness.row(key) == before
+    await harness.set(key, value)
+    await harness.set(key, None)
+    assert await harness.row(key) == before
 
 
 REFUSED = {
@@ -139,58 +139,62 @@ REFUSED = {
 
 @pytest.mark.parametrize(("key", "value", "words"), REFUSED.values(), ids=REFUSED)
 async def test_an_invalid_value_is_refused_and_changes_nothing(
-    house: House, key: str, value: str, words: str
+    harness: SettingsHarness, key: str, value: str, words: str
 ):
-    await house.set("max_requests", 7)
-    before = house.file.read_bytes()
+    await harness.set("max_requests", 7)
+    before = harness.file.read_bytes()
     with pytest.raises(SettingsError) as refused:
-        await house.handler.do(ChangeSetting(key=key, value=value))
+        await harness.handler.do(ChangeSetting(key=key, value=value))
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
-    assert house.file.read_bytes() == before
-    assert await house.row("max_requests")
+    assert harness.file.read_bytes() == before
+    assert await harness.row("max_requests")
 
 
-async def test_only_a_trusted_project_can_tighten_settings(house: House):
-    of_project = house.project / ".rookery" / "settings.toml"
+async def test_only_a_trusted_project_can_tighten_settings(harness: SettingsHarness):
+    of_project = harness.project / ".rookery" / "settings.toml"
     of_project.parent.mkdir()
     of_project.write_text("max_requests = 3\n[manager]\nauto_approve = false\nrunning_limit = 9\n")
-    await house.set("manager.running_limit", 4)
-    assert (await house.row("max_requests")).source == "default"
-    TrustStore(house.places.trust_file).trust(house.project)
-    row = await house.row("max_requests")
+    await harness.set("manager.running_limit", 4)
+    assert (await harness.row("max_requests")).source == "default"
+    TrustStore(harness.places.trust_file).trust(harness.project)
+    row = await harness.row("max_requests")
     assert (row.value, row.source) == ("3", str(of_project))
-    assert (await house.row("manager.auto_approve")).value == "false"
-    assert (await house.row("manager.running_limit")).value == "4", "more is not heard"
-    (note,) = await house.set("max_requests", 8)
+    assert (await harness.row("manager.auto_approve")).value == "false"
+    assert (await harness.row("manager.running_limit")).value == "4", (
+        "the project cannot raise the limit"
+    )
+    (note,) = await harness.set("max_requests", 8)
     assert note == f"{of_project} overrides it here: 3."
-    assert house.said()["max_requests"] == 8
+    assert harness.stored()["max_requests"] == 8
 
 
 async def test_overrides_and_needed_restarts_are_reported(tmp_path: Path):
-    house = House(tmp_path, ROOKERY_MODEL="from-outside")
-    assert await house.set("model", "mine") == ('ROOKERY_MODEL overrides it here: "from-outside".',)
-    assert (await house.row("model")).source == "ROOKERY_MODEL"
-    (later,) = await house.set("manager.running_limit", 2)
+    harness = SettingsHarness(tmp_path, ROOKERY_MODEL="from-outside")
+    assert await harness.set("model", "mine") == (
+        'ROOKERY_MODEL overrides it here: "from-outside".',
+    )
+    assert (await harness.row("model")).source == "ROOKERY_MODEL"
+    (later,) = await harness.set("manager.running_limit", 2)
     assert "is restarted" in later
 
 
-async def test_a_faulty_settings_file_is_reported_and_can_be_fixed(house: House):
-    house.file.parent.mkdir(parents=True)
-    house.file.write_text('approval = "maybe"\n')
+async def test_a_faulty_settings_file_is_reported_and_can_be_fixed(harness: SettingsHarness):
+    harness.file.parent.mkdir(parents=True)
+    harness.file.write_text('approval = "maybe"\n')
     with pytest.raises(SettingsError, match="approval must be"):
-        await house.handler.do(ReadSettings())
-    await house.set("approval", "ask")
-    assert (await house.row("approval")).value == '"ask"'
+        await harness.handler.do(ReadSettings())
+    await harness.set("approval", "ask")
+    assert (await harness.row("approval")).value == '"ask"'
 
 
-def test_a_settings_file_over_the_size_limit_can_still_be_changed(house: House):
-    house.file.parent.mkdir(parents=True)
-    house.file.write_text(f"# {'x' * 1200}\nmode = 'ask'\n")
+def test_a_settings_file_over_the_size_limit_can_still_be_changed(harness: SettingsHarness):
+    harness.file.parent.mkdir(parents=True)
+    harness.file.write_text(f"# {'x' * 1200}\nmode = 'ask'\n")
     change_settings(
-        house.file, lambda text: with_value(text, ("mode",), "code", house.file), shared=False
+        harness.file, lambda text: with_value(text, ("mode",), "code", harness.file), shared=False
     )
-    assert house.said() == {"mode": "code"}
+    assert harness.stored() == {"mode": "code"}
 
 
 def filled(folder: Path, *names: str) -> None:
@@ -199,43 +203,45 @@ def filled(folder: Path, *names: str) -> None:
         (folder / name).write_text("")
 
 
-async def test_matching_paths_are_listed_best_first(house: House):
-    filled(house.project, "src/app.py", "src/maple/pine.txt", "docs/a.md")
-    assert (await house.paths("app"))[0] == "src/app.py"
-    assert await house.paths("zzz") == []
-    found = await house.handler.do(FindPaths(letters="docs"))
+async def test_matching_paths_are_listed_best_first(harness: SettingsHarness):
+    filled(harness.project, "src/app.py", "src/maple/pine.txt", "docs/a.md")
+    assert (await harness.paths("app"))[0] == "src/app.py"
+    assert await harness.paths("zzz") == []
+    found = await harness.handler.do(FindPaths(letters="docs"))
     assert found[0] == FoundPath(path="docs", folder=True)
 
 
-async def test_the_number_of_listed_paths_is_limited(house: House):
-    filled(house.project, *(f"file{number}" for number in range(250)))
+async def test_the_number_of_listed_paths_is_limited(harness: SettingsHarness):
+    filled(harness.project, *(f"file{number}" for number in range(250)))
     for most, reported in ((2, 2), (0, 1), (-5, 1), (10_000, 200)):
-        assert len(await house.paths("file", most=most)) == reported, most
+        assert len(await harness.paths("file", most=most)) == reported, most
 
 
-async def test_paths_are_listed_from_the_folder_of_the_session_only(house: House):
-    worktree = house.project.parent / "worktree"
+async def test_paths_are_listed_from_the_folder_of_the_session_only(harness: SettingsHarness):
+    worktree = harness.project.parent / "worktree"
     filled(worktree, "there.txt")
-    filled(house.project, "here.txt")
-    assert await house.paths("txt", house.session_in(worktree)) == ["there.txt"]
-    gone = house.session_in(house.project.parent / "gone")
+    filled(harness.project, "here.txt")
+    assert await harness.paths("txt", harness.session_in(worktree)) == ["there.txt"]
+    gone = harness.session_in(harness.project.parent / "gone")
     with pytest.raises(CommandRejected, match="does not exist"):
-        await house.paths("txt", gone)
+        await harness.paths("txt", gone)
     with pytest.raises(CommandRejected, match="No such session"):
-        await house.paths("txt", str(uuid.uuid4()))
+        await harness.paths("txt", str(uuid.uuid4()))
     with pytest.raises(StorageError):
-        await house.paths("txt", "../../etc")
+        await harness.paths("txt", "../../etc")
 
 
-async def test_a_session_list_in_the_project_cannot_redirect_the_path_search(house: House):
-    """What a clone brings says nothing about where a session works."""
-    outside = house.project.parent / "private"
+async def test_a_session_list_in_the_project_cannot_redirect_the_path_search(
+    harness: SettingsHarness,
+):
+    """Files of a clone do not decide where a session works."""
+    outside = harness.project.parent / "private"
     filled(outside, "secret.txt")
     session_id = str(uuid.uuid4())
-    filled(house.project, ".rookery/agent-manager.json")
-    (house.project / ".rookery/agent-manager.json").write_text(
+    filled(harness.project, ".rookery/agent-manager.json")
+    (harness.project / ".rookery/agent-manager.json").write_text(
         f'{{"sessions": [{{"sessionId": "{session_id}", "parallelMode": '
         f'{{"enabled": true, "worktreePath": "{outside}"}}}}]}}'
     )
     with pytest.raises(CommandRejected, match="No such session"):
-        await house.paths("secret", session_id)
+        await harness.paths("secret", session_id)

@@ -1,5 +1,4 @@
-"""A manager that is killed while it prepares sessions leaves nothing that cannot be seen or used:
-no session in the wrong place, no process, no worktree that is not on the list."""
+"""A manager killed while it prepares sessions leaves no misplaced session, process or worktree."""
 
 import os
 from pathlib import Path
@@ -8,7 +7,7 @@ import pytest
 
 from rookery.manager.requests import PlanRemoval, RemoveWorktree, StartSessions
 from support.manager_project import Project
-from support.worktree_requests import DONE, at_desk, killed, with_repository, write
+from support.worktree_requests import DONE, killed, with_repository, worktree_manager, write
 
 pytestmark = pytest.mark.anyio
 
@@ -25,10 +24,10 @@ POINTS = (*SHORT, *LONG) if os.environ.get("ROOKERY_TORTURE") else SHORT
 async def test_a_kill_during_preparation_loses_and_misplaces_nothing(project: Project, point: str):
     with_repository(project)
     write(project, "setup-script", "echo set up > set-up.txt\n")
-    model = f"scripted/{project.wish(DONE).model}"
+    model = f"scripted/{project.start_options(DONE).model}"
     request = StartSessions(prompt="Write it now", where="worktree", versions=2, model=model)
     killed(project, request, point)
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         for shown in at.supervisor.all():
             rests = await at.watched.until(
                 shown.record.session_id, lambda now: now.record.state in ("completed", "error")

@@ -1,4 +1,4 @@
-"""Sessions in worktrees of their own, and several versions of one."""
+"""Sessions in their own worktrees, and several versions of one session."""
 
 import os
 from pathlib import Path
@@ -27,7 +27,14 @@ from rookery.permissions.trust import TrustStore
 from support.manager_project import SPEAKS_LONG, WRITES, Project
 from support.text_process import PLAINLY
 from support.worktree_folders import git, put
-from support.worktree_requests import DONE, AtDesk, at_desk, until, with_repository, write
+from support.worktree_requests import (
+    DONE,
+    WorktreeManager,
+    until,
+    with_repository,
+    worktree_manager,
+    write,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +47,7 @@ def project(project: Project) -> Project:
 async def test_a_session_works_in_the_project_or_in_a_worktree_named_by_its_prompt(
     project: Project,
 ):
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         shown = await at.completed()
         own = shown.record.parallel_mode
         assert own
@@ -65,7 +72,7 @@ async def test_a_session_works_in_the_project_or_in_a_worktree_named_by_its_prom
 
 async def test_a_session_process_gets_its_worktree_and_trust(project: Project):
     project.environ |= PLAINLY
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         (session_id,) = (await at.start(SPEAKS_LONG)).session_ids
         shown = await at.watched.at(session_id, "streaming")
         assert shown.record.pid
@@ -82,7 +89,7 @@ async def test_git_and_sessions_do_not_run_in_an_untrusted_project(project: Proj
     store = TrustStore(project.places.trust_file)
     store.forget(project.path)
     git_requests = (ListBranches(), ListImportable(), ListKept(), ImportWork(branch="main"))
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         for path in ("", str(project.path.parent), f"{project.path}/"):
             with pytest.raises(CommandRejected, match="Nothing was trusted"):
                 await at.do(TrustProject(path=path))
@@ -118,7 +125,7 @@ async def test_git_and_sessions_do_not_run_in_an_untrusted_project(project: Proj
 
 async def test_joining_an_existing_branch_names_the_sessions_that_use_it(project: Project):
     git(project.path, "branch", "topic")
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         (first,) = (await at.start(SPEAKS_LONG, branch="topic")).session_ids
         second = await at.completed(DONE, branch="topic")
         (row,) = await at.worktrees()
@@ -136,7 +143,7 @@ async def test_only_an_approved_set_up_script_runs_and_its_processes_end(project
     put(project.path, {".env": b"KEY=1\n"})
     write(project, "setup-script", "touch ran\n")
     write(project, "setup-script", "touch ran; touch other\n", agreed=False)
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         started = await at.start(DONE)
         shown = await at.watched.at(started.session_ids[0], "completed")
         assert not (at.place(shown) / "ran").exists()
@@ -178,8 +185,8 @@ async def test_versions_are_set_up_two_at_a_time_each_with_its_model(project: Pr
         "set -- ../on-*; [ $# = 1 ] || touch ../met; done; "
         'sleep 0.1; set -- ../on-*; echo $#; rmdir "../on-$$"\n',
     )
-    async with at_desk(project) as at:
-        models = [f"scripted/{project.wish(DONE).model}" for _ in range(3)]
+    async with worktree_manager(project) as at:
+        models = [f"scripted/{project.start_options(DONE).model}" for _ in range(3)]
         started = await at.start(WRITES, versions=4, models=tuple(models))
         assert (len(started.session_ids), started.failed) == (4, ())
         shown = [await at.watched.at(each, "completed") for each in started.session_ids]
@@ -198,7 +205,7 @@ async def test_versions_are_set_up_two_at_a_time_each_with_its_model(project: Pr
 
 async def test_a_failed_version_does_not_stop_the_others(project: Project):
     put(project.path, {".git/refs/heads/agent/write-it-now_v2.lock": b""})
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         honest = at.supervisor.preparations.launch
 
         def full(session_id: str, **more: Any) -> None:
@@ -226,7 +233,7 @@ async def test_a_start_with_no_successful_version_fails_and_leaves_nothing(proje
         *(("No such branch: nowhere", {"base": "nowhere", "versions": n}) for n in (1, 3)),
         ("Give a task", {"prompt": " "}),
     ]
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         for why, given in refused:
             with pytest.raises(CommandRejected, match=why):
                 await at.start(**given)
@@ -234,20 +241,20 @@ async def test_a_start_with_no_successful_version_fails_and_leaves_nothing(proje
         assert await at.worktrees() == ()
 
 
-async def start_in_vain(at: AtDesk, why: str = "cancelled before it started.$") -> None:
+async def start_and_fail(at: WorktreeManager, why: str = "cancelled before it started.$") -> None:
     with pytest.raises(CommandRejected, match=why):
         await at.start()
 
 
-async def waits(at: AtDesk) -> SessionSummary:
-    """The session whose set-up script has begun and does not end."""
+async def waits(at: WorktreeManager) -> SessionSummary:
+    """A session whose set-up script runs and does not end."""
     shown = await at.shows(lambda all_: any("waits" in s.record.logs for s in all_))
     return next(each for each in shown if "waits" in each.record.logs)
 
 
 async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(project: Project):
     write(project, "setup-script", "while true; do echo waits; sleep 0.01; done\n")
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         steps: list[str] = []
         honest = at.supervisor.preparations.set_step
 
@@ -257,33 +264,35 @@ async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(project
 
         at.supervisor.preparations.set_step = received  # type: ignore[method-assign]
         async with anyio.create_task_group() as group:
-            group.start_soon(start_in_vain, at)
+            group.start_soon(start_and_fail, at)
             shown = await waits(at)
             assert (shown.record.state, shown.step) == ("creating", "setup")
             await at.supervisor.cancel(shown.record.session_id)
         assert steps == ["syncing", "verifying", "fetching", "creating", "setup"]
         async with anyio.create_task_group() as group:
-            group.start_soon(start_in_vain, at)
+            group.start_soon(start_and_fail, at)
             await at.supervisor.remove((await waits(at)).record.session_id)
         await until(lambda: not any((project.path / ".roo/worktrees").iterdir()))
         assert at.supervisor.all() == []
         assert await at.worktrees() == ()
         assert git(project.path, "branch", "--format=%(refname:short)") == b"main\n"
         async with anyio.create_task_group() as group:
-            group.start_soon(start_in_vain, at, "stays in the list")
+            group.start_soon(start_and_fail, at, "stays in the list")
             session_id = (await waits(at)).record.session_id
             await at.supervisor.send(session_id, "Mind the tabs.")
             await at.supervisor.cancel(session_id)
         (left,) = at.supervisor.all()
         assert left.record.state == "stopped"
-        assert [mail.letter.text for mail in left.mail] == ["Mind the tabs."], "they are kept"
+        assert [mail.letter.text for mail in left.mail] == ["Mind the tabs."], (
+            "queued messages are kept"
+        )
         assert await at.worktrees() == ()
     await until(lambda: project.processes() == {})
 
 
 async def test_a_cancelled_version_does_not_cancel_the_others(project: Project):
     write(project, "setup-script", "echo waits; while [ ! -e go ]; do sleep 0.05; done\n")
-    async with at_desk(project) as at, anyio.create_task_group() as group:
+    async with worktree_manager(project) as at, anyio.create_task_group() as group:
         ended: list[tuple[str, ...]] = []
 
         async def start() -> None:
@@ -306,7 +315,7 @@ async def test_a_cancelled_version_does_not_cancel_the_others(project: Project):
 
 async def test_closing_the_page_does_not_stop_a_session_from_starting(project: Project):
     write(project, "setup-script", "echo waits; while [ ! -e ../go ]; do sleep 0.05; done\n")
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         async with anyio.create_task_group() as page:
             page.start_soon(at.start)
             shown = await waits(at)
@@ -316,9 +325,9 @@ async def test_closing_the_page_does_not_stop_a_session_from_starting(project: P
 
 
 async def test_a_session_whose_worktree_was_never_created_does_not_run(project: Project):
-    """As after a kill while it was prepared."""
-    async with at_desk(project) as at:
-        apart = project.wish(DONE, parallel_mode=ParallelMode())
+    """As after a kill during preparation."""
+    async with worktree_manager(project) as at:
+        apart = project.start_options(DONE, parallel_mode=ParallelMode())
         session_id = await at.supervisor.start(apart)
         shown = await at.watched.at(session_id, "error")
         assert shown.record.failure
@@ -333,10 +342,10 @@ async def test_a_set_up_script_that_kills_its_parent_ends_no_other_session(proje
         "setup-script",
         "echo waits; while [ ! -e ../go ]; do sleep 0.05; done; sleep 600 & kill -9 $PPID\n",
     )
-    async with at_desk(project) as at, anyio.create_task_group() as group:
+    async with worktree_manager(project) as at, anyio.create_task_group() as group:
         group.start_soon(at.start)
         (first,) = await at.shows(lambda all_: any("waits" in s.record.logs for s in all_))
-        other = await at.supervisor.start(project.wish(SPEAKS_LONG))
+        other = await at.supervisor.start(project.start_options(SPEAKS_LONG))
         before = await at.watched.at(other, "streaming")
         (project.path / ".roo/worktrees/go").touch()
         shown = await at.watched.at(first.record.session_id, "completed")

@@ -1,4 +1,4 @@
-"""Going back in sessions that are real processes."""
+"""Restoring files and rewinding conversations of real session processes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -47,15 +47,15 @@ WRITES_TWICE = """\
 """
 
 
-def desk_of(project: Project, watched: Watched) -> Router:
+def router_of(project: Project, watched: Watched) -> Router:
     workspaces = Workspaces(project.path, project.places)
     snapshots = project.dependencies.snapshots
     return Router([UndoHandler(watched.supervisor, workspaces, snapshots)])
 
 
 async def written(project: Project, watched: Watched) -> str:
-    wish = project.wish(WRITES_TWICE, "Write it", auto_approve=True)
-    session_id = await watched.supervisor.start(wish)
+    options = project.start_options(WRITES_TWICE, "Write it", auto_approve=True)
+    session_id = await watched.supervisor.start(options)
     await watched.at(session_id, "completed")
     return session_id
 
@@ -78,7 +78,7 @@ async def test_files_can_be_restored_after_a_preview(project: Project):
     async with project.supervised() as watched:
         session_id = await written(project, watched)
         watched.supervisor.mark_read(session_id)
-        handler, made = desk_of(project, watched), project.path / "made.txt"
+        handler, made = router_of(project, watched), project.path / "made.txt"
         rows = await handler.do(ListCheckpoints(session_id=session_id))
         assert [(row.title, row.paths) for row in rows] == [
             ("Start: Write it", ()),
@@ -96,7 +96,7 @@ async def test_files_can_be_restored_after_a_preview(project: Project):
         restore = RestoreSession(session_id=session_id, to=to)
         rehearsed = await handler.do(RehearseRestore(session_id=session_id, to=to))
         assert (rehearsed.written, rehearsed.removed) == (("made.txt",), ("other.txt",))
-        assert made.read_text() == "two\n", "a rehearsal does nothing"
+        assert made.read_text() == "two\n", "a rehearsal changes nothing"
         (note,) = (await handler.do(restore)).notes
         assert note.startswith("Restored 2 files")
         assert made.read_text() == "one\n"
@@ -119,7 +119,7 @@ async def test_files_can_be_restored_after_a_preview(project: Project):
 
 
 def assert_seen(watched: Watched, session_id: str, state: str) -> None:
-    """Whoever goes back has seen what became of the session."""
+    """The user who rewinds has seen the result, so nothing is unread."""
     assert watched.state(session_id) == state
     assert (watched.supervisor.counts().attention, watched.supervisor.inbox()) == (0, ())
 
@@ -130,9 +130,9 @@ async def test_the_conversation_can_be_rewound_with_or_without_the_files(project
         watched.supervisor.mark_read(session_id)
         await watched.supervisor.stop_all()
         await project.quiet()
-        handler = desk_of(project, watched)
+        handler = router_of(project, watched)
         to = named(await handler.do(ListCheckpoints(session_id=session_id)), "Run echo").seq
-        assert not project.processes(), "to list needs none"
+        assert not project.processes(), "listing needs no process"
         alone = RestoreSession(session_id=session_id, to=to, files=False, conversation=True)
         (note,) = (await handler.do(alone)).notes
         assert "The conversation was rewound" in note
@@ -152,9 +152,9 @@ async def test_the_conversation_can_be_rewound_with_or_without_the_files(project
 
 async def test_a_working_session_cannot_be_rewound(project: Project):
     async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(SPEAKS_LONG))
+        session_id = await watched.supervisor.start(project.start_options(SPEAKS_LONG))
         await watched.at(session_id, "streaming")
-        handler = desk_of(project, watched)
+        handler = router_of(project, watched)
         with pytest.raises(CommandRejected, match="is working"):
             await handler.do(RestoreSession(session_id=session_id, to=1, conversation=True))
         with pytest.raises(CommandRejected, match="is working"):
@@ -168,11 +168,11 @@ async def test_checkpoints_are_listed_although_the_folder_is_gone(project: Proje
     elsewhere.mkdir()
     async with project.supervised() as watched:
         given = {"workspace": elsewhere, "auto_approve": True, "options": ("--trust",)}
-        session_id = await watched.supervisor.start(project.wish(WRITES_TWICE, **given))
+        session_id = await watched.supervisor.start(project.start_options(WRITES_TWICE, **given))
         await watched.at(session_id, "completed")
         await watched.supervisor.stop_all()
         elsewhere.rename(project.folder / "moved")
-        rows = await desk_of(project, watched).do(ListCheckpoints(session_id=session_id))
+        rows = await router_of(project, watched).do(ListCheckpoints(session_id=session_id))
         assert named(rows, "Create made.txt").paths == ("made.txt",)
         assert named(rows, "Run echo").paths == ()
 

@@ -17,7 +17,15 @@ from rookery.manager.worktrees.worktree_values import WorktreeState
 from rookery.platform.git_folders import NOTE_OF_WORKTREE
 from support.manager_project import PATIENCE, SPEAKS_LONG, WRITES, Project
 from support.worktree_folders import git, put
-from support.worktree_requests import DONE, AtDesk, at_desk, killed, until, with_repository, write
+from support.worktree_requests import (
+    DONE,
+    WorktreeManager,
+    killed,
+    until,
+    with_repository,
+    worktree_manager,
+    write,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -38,22 +46,24 @@ def project(project: Project) -> Project:
     return with_repository(project)
 
 
-async def worked(at: AtDesk, script: str = WRITES) -> WorktreeRow:
-    """A worktree with a file that was made in it."""
+async def worked(at: WorktreeManager, script: str = WRITES) -> WorktreeRow:
+    """A worktree with a new file."""
     await at.completed(script)
     (row,) = await at.worktrees()
     return row
 
 
-async def made(at: AtDesk, branch: str = "agent/work") -> WorktreeRow:
-    """A worktree that nobody has worked in, but for one file that is new in it."""
+async def made(at: WorktreeManager, branch: str = "agent/work") -> WorktreeRow:
+    """An unused worktree with one new file."""
     git(at.project.path, "branch", branch)
     row = await at.do(asked.ImportWork(branch=branch))
     put(Path(row.path), {"made.txt": b"one\n"})
     return row
 
 
-async def removed(at: AtDesk, row: WorktreeRow, *, delete_branch: bool = False) -> tuple[str, ...]:
+async def removed(
+    at: WorktreeManager, row: WorktreeRow, *, delete_branch: bool = False
+) -> tuple[str, ...]:
     plan = await at.do(asked.PlanRemoval(worktree_id=row.id))
     request = asked.RemoveWorktree(
         worktree_id=row.id, token=plan.token, delete_branch=delete_branch
@@ -62,7 +72,7 @@ async def removed(at: AtDesk, row: WorktreeRow, *, delete_branch: bool = False) 
 
 
 async def test_worktree_changes_can_be_counted_applied_finished_and_merged(project: Project):
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         row = await made(at)
         stats = await at.do(asked.ReadStats(worktree_id=row.id))
         assert stats == WorktreeStats(files=1, added=1, removed=0, uncommitted=1)
@@ -98,8 +108,8 @@ async def test_worktree_changes_can_be_counted_applied_finished_and_merged(proje
 
 
 async def test_a_worktree_cannot_impersonate_another(project: Project):
-    """Whoever works in one can write what is noted of it."""
-    async with at_desk(project) as at:
+    """An agent in a worktree can write the worktree's own metadata."""
+    async with worktree_manager(project) as at:
         rows = [await made(at, branch) for branch in ("agent/one", "agent/two")]
         admin = project.path / ".git/worktrees"
         shutil.copy(*(admin / Path(row.path).name / NOTE_OF_WORKTREE for row in rows))
@@ -114,7 +124,7 @@ async def test_a_worktree_cannot_impersonate_another(project: Project):
 
 
 async def test_a_missing_worktree_is_reported_and_can_be_recreated(project: Project):
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         row = await worked(at, DONE)
         (session_id,) = row.sessions
         await at.supervisor.find(session_id).end()
@@ -133,7 +143,7 @@ async def test_a_missing_worktree_is_reported_and_can_be_recreated(project: Proj
         git(project.path, "worktree", "remove", "--force", row.path)
         (missing,) = await at.worktrees()
         known = (missing.id, missing.state, missing.branch)
-        assert known == (row.id, WorktreeState.MISSING, row.branch), "known by its session"
+        assert known == (row.id, WorktreeState.MISSING, row.branch), "the session still names it"
         await at.do(asked.RecreateWorktree(worktree_id=row.id))
         (again,) = await at.worktrees()
         assert (again.id, again.path, again.state) == (row.id, row.path, WorktreeState.READY)
@@ -151,7 +161,7 @@ async def test_the_agent_writes_the_commit_message(
     monkeypatch.setattr(finishing, "CHECK_SECONDS", 0.2)
     for key in ("user.name", "user.email"):
         git(project.path, "config", key, "somebody")
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         row = await worked(at, COMMITS)
         done = await at.do(asked.FinishWorktree(worktree_id=row.id))
         assert done.notes == ("The agent committed to agent/write-it-now.",)
@@ -163,7 +173,7 @@ async def test_finish_commits_for_the_agent_and_removal_waits_for_its_stop(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(finishing, "CHECK_SECONDS", 0.05)
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         row = await worked(at)
         await at.do(asked.FinishWorktree(worktree_id=row.id))
         assert git(Path(row.path), "log", "-1", "--format=%s") == b"chore: Write it now\n"
@@ -181,16 +191,16 @@ async def test_finish_commits_for_the_agent_and_removal_waits_for_its_stop(
         access.closed.add(row.path)
         assert "being removed" in (at.supervisor.start_obstacle(session.record) or "")
     os.rename(row.path, f"{os.path.dirname(row.path)}/.removing-agent-write-it-now-0")
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         await at.shows(lambda _: bool(at.supervisor.notices))
         (notice,) = at.supervisor.notices
-        assert "is saved as refs/rookery/keep/" in notice, "what was broken off is ended"
+        assert "is saved as refs/rookery/keep/" in notice, "the interrupted removal is completed"
         assert [each.state for each in await at.worktrees()] == [WorktreeState.MISSING]
 
 
 async def test_removal_stops_running_work_and_keeps_uncommitted_changes(project: Project):
     write(project, "run-script", "echo $$ > pid; sleep 600\n")
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         (session_id,) = (await at.start(SPEAKS_LONG)).session_ids
         await at.watched.at(session_id, "streaming")
         (row,) = await at.worktrees()
@@ -220,8 +230,8 @@ async def test_removal_stops_running_work_and_keeps_uncommitted_changes(project:
 
 
 async def test_comparing_versions_shows_where_removed_work_is_kept(project: Project):
-    async with at_desk(project) as at:
-        model = f"scripted/{project.wish(DONE).model}"
+    async with worktree_manager(project) as at:
+        model = f"scripted/{project.start_options(DONE).model}"
         (session_id, other) = (await at.start(versions=2, models=("", model))).session_ids
         for each in (session_id, other):
             await at.watched.at(each, "completed")
@@ -264,7 +274,7 @@ async def test_branches_and_worktrees_can_be_imported(project: Project, tmp_path
     git(project.path, "branch", "topic")
     git(project.path, "branch", "other")
     git(project.path, "worktree", "add", "-q", str(tmp_path / "mine"), "other")
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         assert await at.do(asked.ListBranches()) == ("main", "other", "topic")
         found = await at.do(asked.ListImportable())
         assert (found.branches, found.worktrees) == (("topic",), (str(tmp_path / "mine"),))
@@ -286,7 +296,7 @@ async def test_branches_and_worktrees_can_be_imported(project: Project, tmp_path
 
 
 async def test_an_approved_run_script_runs_once_and_stops_with_its_processes(project: Project):
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         row = await made(at)
         run, stop = asked.RunScript(worktree_id=row.id), asked.StopScript(worktree_id=row.id)
         with pytest.raises(CommandRejected, match="The project has no"):
@@ -300,7 +310,7 @@ async def test_an_approved_run_script_runs_once_and_stops_with_its_processes(pro
         log = Path(reported.removeprefix("Its output goes to ").removesuffix("."))
         await until(lambda: log.read_text() == "said\n")
         with anyio.fail_after(PATIENCE):
-            while (await at.worktrees())[0].running:  # noqa: ASYNC110 (it tells nobody)
+            while (await at.worktrees())[0].running:  # noqa: ASYNC110 (it sends no event)
                 await anyio.sleep(0.01)
         write(project, "run-script", 'sleep 600 & echo "$! $WORKTREE_PORT" > pid; wait\n')
         await at.do(run)
@@ -310,7 +320,7 @@ async def test_an_approved_run_script_runs_once_and_stops_with_its_processes(pro
         assert port == row.first_port
         with pytest.raises(CommandRejected, match="already running"):
             await at.do(run)
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         assert [each.running for each in await at.worktrees()] == [True], "it outlives the manager"
         for _ in range(2):
             await at.do(stop)
@@ -340,19 +350,19 @@ def test_script_approval_applies_only_to_the_text_that_was_shown(project: Projec
 
 async def test_a_script_does_not_run_if_the_manager_dies_before_its_release(project: Project):
     write(project, "run-script", "touch ran; sleep 600\n")
-    async with at_desk(project) as at:
+    async with worktree_manager(project) as at:
         row = await made(at)
     for point in ("manager.script_spawned", "manager.script_marked"):
         killed(project, asked.RunScript(worktree_id=row.id), point)
         await project.quiet()
         assert "ran" not in os.listdir(row.path), point
-        async with at_desk(project) as at:
+        async with worktree_manager(project) as at:
             assert [each.running for each in await at.worktrees()] == [False], point
 
 
 async def test_without_a_repository_only_local_sessions_run_and_are_reviewed(tmp_path: Path):
     bare = Project(tmp_path)
-    async with at_desk(bare) as at:
+    async with worktree_manager(bare) as at:
         for act in (at.worktrees, at.start):
             with pytest.raises(CommandRejected, match="not the root of a git repository"):
                 await act()

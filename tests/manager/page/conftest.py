@@ -67,7 +67,7 @@ def window(browser: Browser) -> Window:
 
 @pytest.fixture
 def tabs(window: Window, manager: Manager) -> Iterator[Tabs]:
-    """Whatever goes wrong in them in silence fails the test."""
+    """An error that a tab does not show fails the test."""
     tabs = Tabs(window, manager)
     yield tabs
     tabs.close()

@@ -1,4 +1,4 @@
-"""The page bears a lost manager, a session with a long past, and content that means harm."""
+"""The page survives a lost manager, a long session and hostile content."""
 
 import json
 import os
@@ -127,7 +127,7 @@ addEventListener("load", async () => {
 
 @contextmanager
 def somebody_elses(html: str) -> Iterator[str]:
-    """A page on this machine, but not ours."""
+    """A foreign page on this machine."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -166,7 +166,7 @@ def test_a_foreign_page_on_this_machine_gets_nothing(window: Window, manager: Ma
     assert seen - blocked >= len(tried)
 
 
-def test_a_link_opens_the_page_once_and_without_one_it_says_what_to_do(tabs: Tabs):
+def test_a_launch_link_works_once_and_without_one_the_page_says_what_to_do(tabs: Tabs):
     tabs.expected = ("Failed to load resource",)
     link = tabs.manager.link()
     first = tabs.open(link)
@@ -180,7 +180,7 @@ def test_a_link_opens_the_page_once_and_without_one_it_says_what_to_do(tabs: Tab
     expect(third.page.get_by_role("heading")).to_have_text("This page needs a link")
 
 
-def test_a_manager_that_freezes_is_cut_off_or_killed_loses_nothing(
+def test_nothing_is_lost_if_the_manager_freezes_disconnects_or_is_killed(
     window: Window, model: Model, tmp_path: Path
 ):
     project = Project(tmp_path, model)
@@ -248,8 +248,8 @@ def test_a_manager_that_freezes_is_cut_off_or_killed_loses_nothing(
     project.end_all()
 
 
-def keep_a_long_past(project: Project) -> str:
-    """As a terminal has left it."""
+def store_a_long_session(project: Project) -> str:
+    """Store a long session as a terminal leaves it."""
     session_id = str(uuid4())
     thought = AssistantSpoke(request_id="r", blocks=(Thinking(text=THOUGHT),))
     past = [fact for fact in long_past(ROWS, LAST) if not isinstance(fact, TaskOpened)]
@@ -263,7 +263,7 @@ def keep_a_long_past(project: Project) -> str:
 
 
 def go_up(tab: Tab, small_steps: int = 0, large: int = HUGE) -> dict[str, Any]:
-    """To the very first row; and what was seen on the way."""
+    """Scroll to the first row; return what was seen on the way."""
     reported: dict[str, Any] = tab.conversation.evaluate(GO_UP, [small_steps, SMALL, large])
     expect(tab.conversation.get_by_text(FIRST)).to_be_in_viewport()
     return reported
@@ -272,11 +272,11 @@ def go_up(tab: Tab, small_steps: int = 0, large: int = HUGE) -> dict[str, Any]:
 def test_only_visible_rows_of_a_long_session_are_drawn(
     project: Project, manager: Manager, tabs: Tabs
 ):
-    session = keep_a_long_past(project)
+    session = store_a_long_session(project)
     tab = tabs.open()
     rows, last = tab.conversation.locator("[data-ts]"), tab.conversation.get_by_text(LAST)
     tab.open(session)
-    # at first the last rows are shown, and how many there are is told later
+    # the last rows are shown first, and their number arrives later
     expect(rows.last).to_have_attribute("aria-setsize", re.compile(f"{ROWS // 100}.."))
     expect(last).to_be_in_viewport()
     assert 0 < rows.count() < MOST_DRAWN
@@ -285,7 +285,7 @@ def test_only_visible_rows_of_a_long_session_are_drawn(
     size = reported["size"]
     assert size >= ROWS
     assert reported["wrong"] == []
-    # it asks whether it is done, of which there is nothing to see
+    # the completion question shows no row
     assert len(set(range(1, size + 1)) - set(reported["seen"])) == 1
     assert reported["most"] < MOST_DRAWN
     assert reported["steps"] >= SMALL_STEPS
@@ -303,8 +303,8 @@ def test_only_visible_rows_of_a_long_session_are_drawn(
     row.get_by_role("button", name="Copy text").focus()
     row.locator(".prose").evaluate("words => getSelection().selectAllChildren(words)")
     go_up(tab)
-    expect(words).to_have_text(THOUGHT)  # what was opened is open still
-    # what has the focus, or is selected, stays in the document
+    expect(words).to_have_text(THOUGHT)  # an unfolded row stays unfolded
+    # focused and selected rows stay in the document
     assert tab.page.evaluate(FOCUSED) == "Copy text"
     assert "divides" in tab.page.evaluate("String(getSelection())")
     assert rows.count() < MOST_DRAWN
@@ -321,7 +321,7 @@ def test_the_end_is_followed_until_the_user_scrolls_up(tab: Tab, manager: Manage
         "Speak on", [say("So:\n\n", words, " half", first, f"\n\n{words} whole", second), finish()]
     )
     tab.open(session)
-    # who asks for words that are seen has them laid out in the middle of a change
+    # reading visible text forces a layout in the middle of a change
     tab.page.wait_for_function(IS_SAID, arg="half", timeout=PATIENCE * 1000)
     first.open()
     tab.page.wait_for_function(IS_SAID, arg="whole", timeout=PATIENCE * 1000)
@@ -336,7 +336,7 @@ def test_the_end_is_followed_until_the_user_scrolls_up(tab: Tab, manager: Manage
     until(lambda: tab.conversation.evaluate(TO_THE_END) <= 1, "the end")
 
 
-def test_what_means_harm_does_none(tab: Tab, manager: Manager):
+def test_hostile_content_is_harmless(tab: Tab, manager: Manager):
     asked_for: list[str] = []
 
     def ask(request: Request) -> None:
@@ -353,7 +353,7 @@ def test_what_means_harm_does_none(tab: Tab, manager: Manager):
             call("execute_command", command=f"printf '%s\\033]0;title\\007\\033[31m' '{name}'"),
         ],
         [
-            say("a" + "\u0301" * 100_000),  # a heap of marks, which must not freeze the page
+            say("a" + "\u0301" * 100_000),  # stacked marks must not freeze the page
             call("ask_followup_question", question=HOSTILE, follow_up=[{"text": HOSTILE}]),
         ],
         [finish(HOSTILE)],

@@ -1,4 +1,4 @@
-"""The page's own checks: its types, its unit tests, and that it was made from these sources."""
+"""The page's own checks: types, unit tests, and that the build matches the sources."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ SECONDS = 240
 
 
 def copy_of_the_page(tmp_path: Path) -> Path:
-    """As in a clone whose files have arbitrary times, without the packages of Node."""
+    """Like a clone: arbitrary file times and no Node packages."""
     copied = tmp_path / "clone"
     for part in ("web", "docs/schemas", "src/rookery/manager/web/page"):
         unwanted = shutil.ignore_patterns("node_modules", "__pycache__")
@@ -68,7 +68,7 @@ def test_node_is_needed_only_for_a_page_that_does_not_match_its_sources(tmp_path
 
 
 @pytest.mark.parametrize("check", [["tsc", "--noEmit"], ["vitest", "run"]], ids=" ".join)
-def test_the_sources_of_the_page_hold(check: list[str]):
+def test_the_page_passes_its_own_checks(check: list[str]):
     if not shutil.which("node"):
         pytest.skip("Node, which makes the page, is not here")
     if not (WEB / "node_modules").exists():

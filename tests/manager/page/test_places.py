@@ -1,4 +1,4 @@
-"""Review, versions, governance and settings; every place can be read, at a desk and on a phone."""
+"""The views for review, versions, governance and settings, on a desktop and on a phone."""
 
 import re
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def phone(browser: Browser, manager: Manager) -> Iterator[Tab]:
 
 
 def edits(**files: str) -> list[Answer]:
-    """One answer for each file, and the end."""
+    """One scripted answer per file, then the completion."""
     named = {name.replace("_", "."): text for name, text in files.items()}
     return [
         [call("read_file", path="prices.py")],
@@ -164,7 +164,7 @@ def test_versions_are_compared_and_one_is_kept(tab: Tab, manager: Manager, proje
     project.git("checkout", "-q", ".")
 
 
-def test_an_intent_its_trace_and_what_is_out_of_its_scope_are_shown(
+def test_an_intent_its_trace_and_out_of_scope_files_are_shown(
     window: Window, model: Model, tmp_path: Path
 ):
     project = Project(tmp_path, model)
@@ -231,14 +231,14 @@ def test_a_setting_is_changed_and_reset(tab: Tab, manager: Manager, project: Pro
 
 
 def visit(tab: Tab, place: str, title: str) -> None:
-    """Go there, until nothing is being waited for."""
+    """Open a view and wait until it has loaded."""
     tab.go(place)
     heads = ":is(.page-head, .session-head) h1:visible"
     expect(tab.page.locator(heads)).to_have_text(title)
     expect(tab.page.locator("main .spinner")).to_have_count(0)
 
 
-def test_every_place_can_be_read_at_a_desk_on_a_phone_and_without_eyes(
+def test_every_view_is_usable_on_desktop_on_a_phone_and_with_a_screen_reader(
     tab: Tab, phone: Tab, manager: Manager
 ):
     session = manager.start(
@@ -277,7 +277,7 @@ def test_every_place_can_be_read_at_a_desk_on_a_phone_and_without_eyes(
 
 
 def _check_roles(tab: Tab, session: str) -> None:
-    """What everything is, and where the focus goes."""
+    """The accessibility tree and the focus order."""
     tab.open(session)
     page = tab.page
     expect(page.get_by_role("main")).to_have_count(1)
@@ -305,7 +305,7 @@ def _check_roles(tab: Tab, session: str) -> None:
     expect(page.get_by_role("main")).to_be_focused()
 
 
-def test_dark_and_light_are_as_the_system_wants_and_can_be_chosen(tabs: Tabs):
+def test_the_theme_follows_the_system_and_can_be_chosen(tabs: Tabs):
     tab = tabs.open(colours="dark")
     ground = "getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).map(Number)"
     until(lambda: max(tab.page.evaluate(ground)[:3]) < 90, "a dark ground")

@@ -1,4 +1,4 @@
-"""Sessions are started on the page, watched, answered, renamed, exported, forked and taken back."""
+"""Sessions on the page: start, watch, answer, rename, export, fork and restore."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def question() -> Any:
 
 
 def wait(tab: Tab, milliseconds: int) -> None:
-    """By the page's own clock, for what the page must not do meanwhile."""
+    """Wait by the page's own clock, to check that nothing happens meanwhile."""
     tab.page.evaluate("most => new Promise((done) => setTimeout(done, most))", milliseconds)
 
 
@@ -87,7 +87,7 @@ def test_a_session_is_stopped_resumed_and_retried(tab: Tab, manager: Manager):
     expect(tab.state).to_contain_text("Done")
 
 
-def test_two_tabs_follow_at_once_and_a_reload_loses_and_doubles_nothing(
+def test_two_tabs_follow_at_once_and_a_reload_neither_loses_nor_repeats_rows(
     tabs: Tabs, manager: Manager
 ):
     one, other = both = tabs.open(), tabs.open()
@@ -120,7 +120,7 @@ def test_two_tabs_follow_at_once_and_a_reload_loses_and_doubles_nothing(
         expect(tab.state).to_contain_text("Done")
 
 
-def test_a_message_is_queued_edited_and_taken_back(tab: Tab, manager: Manager):
+def test_a_message_is_queued_edited_and_dropped(tab: Tab, manager: Manager):
     busy = gate()
     session = manager.start("Be busy", [say("Working ", busy, "on it."), finish()], [finish()])
     tab.open(session)
@@ -145,7 +145,7 @@ def test_a_message_is_queued_edited_and_taken_back(tab: Tab, manager: Manager):
     expect(tab.conversation).to_contain_text("Mind the linter")
 
 
-def test_an_approval_is_for_what_was_shown_whole_and_for_that_alone(
+def test_an_approval_covers_only_the_action_that_was_shown_in_full(
     tab: Tab, manager: Manager, project: Project
 ):
     late = gate()
@@ -174,7 +174,7 @@ def test_an_approval_is_for_what_was_shown_whole_and_for_that_alone(
     assert not (project.path / "made.txt").exists()
     keys.down("a")
     expect(output).to_have_text(["one\n"])
-    expect(approve).to_be_enabled()  # what was allowed once is asked about again
+    expect(approve).to_be_enabled()  # an action approved once is asked about again
     for _ in range(5):
         keys.down("a")  # a held key answers one question only
     expect(tab.message).to_have_value("aaaaa")
@@ -184,7 +184,7 @@ def test_an_approval_is_for_what_was_shown_whole_and_for_that_alone(
     tab.message.fill("")
 
     approve.click()
-    keys.type(TYPED)  # what is typed after an answer is a message, not another answer
+    keys.type(TYPED)  # text typed after an answer is a message, not another answer
     expect(tab.message).to_have_value(TYPED)
     expect(tab.message).to_be_focused()
     expect(tab.state).to_contain_text("Working")
@@ -196,7 +196,7 @@ def test_an_approval_is_for_what_was_shown_whole_and_for_that_alone(
     approve = ask.get_by_role("button", name="Approve")
     to_end = ask.get_by_role("button", name="Scroll to the end first")
     expect(to_end).to_be_visible()
-    wait(tab, 1_000)  # for half a second nothing can be approved, which is over now
+    wait(tab, 1_000)  # the half second in which nothing can be approved is over
     expect(approve).to_be_disabled()
     expect(ask.get_by_role("button", name="Reject")).to_be_enabled()
     to_end.click()
@@ -219,7 +219,7 @@ def test_an_approval_is_for_what_was_shown_whole_and_for_that_alone(
     expect(tab.conversation).to_contain_text("Left it.")
 
 
-def test_the_keys_lead_to_a_question_and_answer_it(tab: Tab, manager: Manager):
+def test_keys_open_a_question_and_answer_it(tab: Tab, manager: Manager):
     prompt = "Ask for keys"
     session = manager.start(
         prompt, [command("touch keys")], [question()], [question()], [finish("Thanks.")]
@@ -231,14 +231,14 @@ def test_the_keys_lead_to_a_question_and_answer_it(tab: Tab, manager: Manager):
     approve = ask.get_by_role("button", name="Approve")
 
     def go_there() -> bool:
-        for key in "gn":  # the second is to come within a second
+        for key in "gn":  # the second key must follow within a second
             keys.press(key)
         return ask.is_visible()
 
     until(go_there, "the session that asks")
     expect(approve).to_be_enabled()
     tab.page.evaluate("document.activeElement.blur()")
-    keys.type("as easy as that, yes", delay=40)  # words are no keys
+    keys.type("as easy as that, yes", delay=40)  # typed text does not trigger keys
     wait(tab, 600)
     expect(approve).to_be_enabled()
     expect(tab.page.get_by_role("heading", name=prompt)).to_be_visible()
@@ -271,7 +271,9 @@ def test_the_keys_lead_to_a_question_and_answer_it(tab: Tab, manager: Manager):
     expect(tab.conversation).to_contain_text("Thanks.")
 
 
-def test_the_inbox_has_the_oldest_first_and_each_gets_its_own_answer(tab: Tab, manager: Manager):
+def test_the_inbox_lists_the_oldest_first_and_each_question_gets_its_own_answer(
+    tab: Tab, manager: Manager
+):
     asked = {
         "Ask for leave": command("touch leave"),
         "Ask for more": command("touch more"),

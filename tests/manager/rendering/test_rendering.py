@@ -1,4 +1,4 @@
-"""Markdown and code as HTML: what it shows, what it never lets through, and what it costs."""
+"""Markdown and code as HTML: output, safety and cost."""
 
 import os
 import time
@@ -52,7 +52,7 @@ def html(text: str) -> str:
         ("![a cat](https://x.y/z.png)", '<span class="picture">a cat (https://x.y/z.png)</span>'),
     ],
 )
-def test_markdown_is_shown(text: str, part: str):
+def test_markdown_is_rendered(text: str, part: str):
     assert part in html(text)
     looked_at(html(text))
 
@@ -105,12 +105,12 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_nothing_that_could_act_gets_through(text: str):
+def test_active_content_is_removed(text: str):
     looked = looked_at(html(text))
     shown = {tag for tag, _ in looked.tags}
     assert not {"script", "img", "svg", "style", "iframe"} & shown
     if text.startswith("[x](http"):
-        assert ("a" in shown) is ("://x" in text), "an address without a host is no link"
+        assert ("a" in shown) is ("://x" in text), "an address without a host is not a link"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_nothing_that_could_act_gets_through(text: str):
 @pytest.mark.parametrize(
     "around", ["{}", "`{}`", "```\n{}\n```", "```python\n{}\n```", "[{}](http://x)"]
 )
-def test_what_cannot_be_seen_is_spelled_out(text: str, spelled: str, around: str):
+def test_invisible_characters_are_spelled_out(text: str, spelled: str, around: str):
     looked = looked_at(html(around.format(text)))
     assert f"a{spelled}" in looked.text
     assert text not in looked.text
@@ -141,7 +141,7 @@ def test_what_cannot_be_seen_is_spelled_out(text: str, spelled: str, around: str
 @pytest.mark.parametrize(
     "text", ["❤\ufe0f", "1\ufe0f\u20e3", "©\ufe0f", "▶\ufe0f", "❤\ufe0f\u200d🔥"]
 )
-def test_an_emoji_stays_one(text: str):
+def test_an_emoji_is_kept(text: str):
     assert rendered(text) == (f"<p>{text}</p>\n",)
 
 
@@ -153,7 +153,7 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize(("text", "shown"), HIDDEN.values(), ids=HIDDEN)
-def test_what_is_not_seen_is_spelled_out_in_little_room(text: str, shown: str):
+def test_long_runs_of_invisible_characters_are_shortened(text: str, shown: str):
     (block,) = rendered(text)
     assert shown in block
     assert len(block) < 2_000
@@ -163,14 +163,14 @@ LONG = "https://x.example/" + "y" * 20_000
 
 
 @pytest.mark.parametrize("use", ["[a]", "![a]", "[b][a]"], ids=["link", "picture", "named link"])
-def test_an_address_is_written_a_few_times_and_not_thousands_of_times(use: str):
+def test_a_long_address_is_repeated_only_a_few_times(use: str):
     assert len(html(f"[a]: {LONG}\n\n" + f"{use}\n" * 2_000)) < 4 * MOST_ADDRESSES
     few = html(f"[a]: {LONG}\n\n" + f"{use}\n" * 5)
     assert few.count(f'href="{LONG}"') == (0 if use == "![a]" else 5)
 
 
-def test_texts_that_take_long_end_as_plain_ones(monkeypatch: pytest.MonkeyPatch):
-    """Each block of it takes more than its share."""
+def test_a_text_that_renders_slowly_ends_as_plain_text(monkeypatch: pytest.MonkeyPatch):
+    """Each block takes more than its share of the time."""
     monkeypatch.setattr(markdown, "SECONDS_TO_RENDER", 0.1)
     wide = "|" + "a|" * 400 + "\n|" + "-|" * 400 + "\n" + "a\n" * 40
     begin = time.thread_time()
@@ -203,7 +203,7 @@ DOCUMENTS = st.lists(LINES, max_size=14).map("\n".join)
 
 @given(TEXTS | st.text(max_size=80))
 @settings(max_examples=EXAMPLES)
-def test_whatever_comes_only_what_is_allowed_goes_out(text: str):
+def test_any_input_gives_only_allowed_markup(text: str):
     looked_at(html(text))
     for line in (*lines_of("a.html", text), *lines_of("a.py", text)):
         looked_at(line)
@@ -211,7 +211,7 @@ def test_whatever_comes_only_what_is_allowed_goes_out(text: str):
 
 @given(TEXTS | DOCUMENTS, st.lists(st.integers(0, 80), max_size=6))
 @settings(max_examples=EXAMPLES)
-def test_a_text_that_grows_comes_to_look_like_the_whole(text: str, lengths: list[int]):
+def test_a_growing_text_renders_like_the_whole(text: str, lengths: list[int]):
     growing = GrowingHtml()
     blocks: list[str] = []
     upto = 0
@@ -235,7 +235,7 @@ def _take(growing: GrowingHtml, text: str, blocks: list[str], *, complete: bool,
     return made.upto
 
 
-def test_a_block_is_rendered_as_soon_as_it_is_surely_complete():
+def test_a_block_is_rendered_as_soon_as_it_is_certainly_complete():
     growing = GrowingHtml()
     seen: list[tuple[int, int]] = []
     text = "One.\n\nTwo\nlines.\n\n- a\n\n  b\n- c\n\nAfter.\n\n```\ncode\n\nmore\n```\nEnd."
@@ -246,7 +246,7 @@ def test_a_block_is_rendered_as_soon_as_it_is_surely_complete():
     assert seen == [(text.index(place) + len(place), 1) for place in places]
 
 
-def test_what_is_said_again_otherwise_is_made_anew_and_what_is_too_long_is_plain():
+def test_a_replaced_text_is_rendered_again_and_an_overlong_one_is_plain():
     growing = GrowingHtml()
     cut = growing.cut("One.\n\nTwo", complete=False)
     assert cut
@@ -263,7 +263,7 @@ def test_what_is_said_again_otherwise_is_made_anew_and_what_is_too_long_is_plain
     assert rendered("x" * (LONGEST_TEXT + 1)) == ()
 
 
-def test_links_by_reference_are_known_in_the_end():
+def test_reference_links_are_resolved_at_the_end():
     growing = GrowingHtml()
     first = growing.cut("See [a].\n\nMore.", complete=False)
     assert first
@@ -303,7 +303,7 @@ def test_no_text_takes_long(name: str):
 
 
 def test_a_growing_text_costs_no_more_than_its_length():
-    """Counted, not timed: every part is rendered once, every line looked at once."""
+    """Counted, not timed: every part is rendered once, every line scanned once."""
     text = "Some words here.\n\n" * 500
     growing, parts = GrowingHtml(), 0
     for length in range(0, len(text), 7):
@@ -328,13 +328,13 @@ def test_a_growing_text_costs_no_more_than_its_length():
         ("Makefile", "a:\n", ('<span class="nf">a</span><span class="o">:</span>', "")),
     ],
 )
-def test_lines_of_a_file(path: str, text: str, lines: tuple[str, ...]):
+def test_a_file_is_rendered_line_by_line(path: str, text: str, lines: tuple[str, ...]):
     assert lines_of(path, text) == lines
 
 
 @given(st.sampled_from(sorted(LANGUAGES)), TEXTS | st.text(max_size=200))
 @settings(max_examples=EXAMPLES)
-def test_a_file_has_as_many_lines_of_html_as_it_has(language: str, text: str):
+def test_a_file_has_as_many_html_lines_as_text_lines(language: str, text: str):
     lines = lines_of(f"x.{LANGUAGES[language].split()[0]}", text)
     assert len(lines) == len(text.split("\n"))
     for line in lines:
@@ -355,14 +355,14 @@ def test_long_files_are_plain():
     assert line.replace("<wbr>", "") == "x" * (code.LONGEST_LINE + 1)
 
 
-def test_what_has_no_blanks_can_be_broken_all_the_same():
-    """A browser takes minutes to lay out some hundred thousand characters without one."""
+def test_text_without_blanks_can_still_be_wrapped():
+    """A browser needs minutes to lay out a hundred thousand characters without a break."""
     (block,) = rendered(f"{'A' * 1200} <b> {'B' * 300}")
     broken = f"{'A' * 500}<wbr>{'A' * 500}<wbr>{'A' * 200}"
     assert block.strip() == f"<p>{broken} &lt;b&gt; {'B' * 300}</p>"
 
 
-def test_a_limit_is_rendered_as_its_sentence():
+def test_a_reached_limit_is_rendered_as_its_sentence():
     row = Message(
         ts=1,
         type="ask",

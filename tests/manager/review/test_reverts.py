@@ -1,4 +1,4 @@
-"""One file is put back, what it held is kept, and a kill at any point loses nothing."""
+"""Reverting one file keeps its content, and a kill at any point loses nothing."""
 
 import os
 import shutil
@@ -70,7 +70,9 @@ def changed(bench: WorktreeBench) -> Worktree:
     return worktree
 
 
-def test_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, handler: ReviewOperations):
+def test_each_kind_of_change_is_reverted_and_its_content_kept(
+    bench: WorktreeBench, handler: ReviewOperations
+):
     worktree = bench.begun(changed)
     folder = Path(worktree.path)
     (folder / "b.txt").chmod(0o600)
@@ -94,7 +96,9 @@ def test_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, handler:
     assert files_in(folder) == set(PROJECT_FILES.items())
 
 
-def test_links_come_back_as_links(bench: WorktreeBench, handler: ReviewOperations, tmp_path: Path):
+def test_links_are_restored_as_links(
+    bench: WorktreeBench, handler: ReviewOperations, tmp_path: Path
+):
     (bench.folder / "link").symlink_to("a.txt")
     git(bench.folder, "add", "link")
     git(bench.folder, "commit", "-q", "-m", "link")
@@ -109,7 +113,7 @@ def test_links_come_back_as_links(bench: WorktreeBench, handler: ReviewOperation
     assert (tmp_path / "outside").read_bytes() == b"outside\n"
 
 
-def test_what_was_changed_since_it_was_shown_staged_or_lies_elsewhere_stays(
+def test_changed_staged_or_outside_files_are_not_reverted(
     bench: WorktreeBench, handler: ReviewOperations
 ):
     worktree = bench.begun(changed)
@@ -128,7 +132,7 @@ def test_what_was_changed_since_it_was_shown_staged_or_lies_elsewhere_stays(
     assert git(bench.folder, "for-each-ref", "refs/rookery/") == b""
 
 
-def test_a_link_in_the_place_of_a_folder_leads_nowhere(
+def test_a_link_in_place_of_a_folder_is_not_followed(
     bench: WorktreeBench, handler: ReviewOperations, tmp_path: Path
 ):
     worktree = bench.begun()
@@ -145,7 +149,9 @@ def test_a_link_in_the_place_of_a_folder_leads_nowhere(
     assert (folder / "src/deep").is_symlink()
 
 
-def test_the_project_itself_can_be_put_back_too(bench: WorktreeBench, handler: ReviewOperations):
+def test_files_of_the_project_itself_can_be_reverted(
+    bench: WorktreeBench, handler: ReviewOperations
+):
     put(bench.folder, {"a.txt": b"local\n"})
     assert kept(bench, reverted(handler, None, "a.txt"), "a.txt") == b"local\n"
     assert (bench.folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
@@ -160,7 +166,7 @@ CONTENTS = st.one_of(st.none(), st.binary(max_size=30), st.just(PROJECT_FILES["a
     suppress_health_check=list(HealthCheck),
 )
 @given(committed=CONTENTS, there=CONTENTS, staged=st.booleans())
-def test_whatever_was_done_to_a_file_it_comes_back_and_nothing_is_lost(
+def test_after_any_edits_a_file_is_reverted_and_nothing_is_lost(
     tmp_path_factory: pytest.TempPathFactory,
     committed: bytes | None,
     there: bytes | None,
@@ -202,7 +208,7 @@ POINTS = (
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_kill_at_any_point_loses_nothing_and_it_can_be_done_again(
+def test_a_kill_at_any_point_loses_nothing_and_the_revert_can_be_repeated(
     bench: WorktreeBench, handler: ReviewOperations, point: str
 ):
     worktree = bench.begun(changed)
@@ -217,7 +223,7 @@ def test_a_kill_at_any_point_loses_nothing_and_it_can_be_done_again(
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_a_file_that_git_ignores_is_not_overwritten_unseen(
+def test_an_ignored_file_is_not_overwritten_without_being_shown(
     bench: WorktreeBench, handler: ReviewOperations, moved: bool
 ):
     worktree = bench.begun()
@@ -234,8 +240,8 @@ def test_a_file_that_git_ignores_is_not_overwritten_unseen(
     assert (folder / "moved.py").exists() is moved
 
 
-def test_a_file_that_changes_while_it_is_reverted_stays(bench: WorktreeBench, tmp_path: Path):
-    """The user saves it between two of the commands that the revert runs."""
+def test_a_file_that_changes_during_its_revert_stays(bench: WorktreeBench, tmp_path: Path):
+    """The user saves the file between two commands of the revert."""
     worktree = bench.begun(changed)
     digest = digests(ReviewOperations(bench.folder), worktree)["a.txt"]
     file = Path(worktree.path) / "a.txt"

@@ -1,4 +1,4 @@
-"""The lines of a diff, applied to the old text, give the new one: whatever the texts are."""
+"""The lines of a diff turn any old text into the new one."""
 
 import shutil
 import tempfile
@@ -26,7 +26,7 @@ def rows_of(text: bytes) -> list[bytes]:
 
 
 def applied(old: bytes, lines: Sequence[ChangedLine]) -> bytes:
-    """The new text, by the lines alone. Every number must be that of its line."""
+    """Rebuild the new text from the lines alone, and check every line number."""
     before, made = rows_of(old), list[bytes]()
     at = 0
     for line in lines:
@@ -47,14 +47,14 @@ def applied(old: bytes, lines: Sequence[ChangedLine]) -> bytes:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(old=TEXTS, new=TEXTS, context=st.sampled_from([0, 1, 3, 10**9]))
-def test_the_lines_of_a_diff_make_the_new_text_of_the_old_one(old: bytes, new: bytes, context: int):
+def test_the_lines_of_a_diff_rebuild_the_new_text(old: bytes, new: bytes, context: int):
     lines = line_changes(GIT, old, new, context=context)
     assert (lines == ()) == (old == new)
     if lines:
         assert applied(old, lines) == new
 
 
-def test_unchanged_lines_are_left_out_and_counted():
+def test_unchanged_lines_are_omitted_and_counted():
     old = b"".join(b"%d\n" % n for n in range(1, 21))
     lines = line_changes(GIT, old, old.replace(b"\n10\n", b"\nten\n"), context=1)
     assert [(line.kind, line.old, line.new, line.left_out) for line in lines] == [
@@ -68,12 +68,12 @@ def test_unchanged_lines_are_left_out_and_counted():
     assert "gap" not in [line.kind for line in line_changes(GIT, old, b"", context=99)]
 
 
-def test_a_line_end_that_is_missing_or_another_one_is_a_difference():
+def test_a_missing_or_different_line_end_is_a_difference():
     kinds = [(line.kind, line.data) for line in line_changes(GIT, b"a\nb", b"a\r\nb\n")]
     assert kinds == [("removed", b"a\n"), ("removed", b"b"), ("added", b"a\r\n"), ("added", b"b\n")]
 
 
-def test_nothing_of_where_it_runs_has_a_say(monkeypatch: pytest.MonkeyPatch):
+def test_global_git_settings_and_attributes_are_ignored(monkeypatch: pytest.MonkeyPatch):
     """Neither settings for all repositories, nor attributes of a folder above."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in {

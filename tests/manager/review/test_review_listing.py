@@ -1,4 +1,4 @@
-"""What there is to look at in a worktree: every change, and nothing run for it."""
+"""Listing the changes of a worktree without running anything of it."""
 
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def test_branch_shows_all_changes_since_the_merge_base_and_looking_changes_nothi
     assert [each for each in new if each.is_file() and not each.name.startswith("9de29bb2")] == []
 
 
-def test_staged_and_unstaged_are_distinguished_and_what_the_parent_did_is_not_shown(
+def test_staged_and_unstaged_are_distinguished_and_parent_changes_are_not_shown(
     bench: WorktreeBench, handler: ReviewOperations
 ):
     worktree = bench.begun(worked)
@@ -107,7 +107,7 @@ def test_staged_and_unstaged_are_distinguished_and_what_the_parent_did_is_not_sh
     assert (found.stats.ahead, found.stats.behind) == (1, 1)
 
 
-def test_a_local_session_is_compared_with_what_its_checkout_goes_on_from(
+def test_a_local_session_is_compared_with_its_checked_out_commit(
     bench: WorktreeBench, handler: ReviewOperations
 ):
     put(bench.folder, {"a.txt": b"changed\n", "new": b"new\n"})
@@ -191,7 +191,7 @@ def test_files_are_shown_and_listed_up_to_a_limit(
     assert kinds(diff(handler, worktree, "x-2")) == [("added", b"2\n")]
 
 
-def test_links_submodules_and_modes_are_said(bench: WorktreeBench, handler: ReviewOperations):
+def test_links_submodules_and_modes_are_shown(bench: WorktreeBench, handler: ReviewOperations):
     worktree = bench.begun()
     folder = Path(worktree.path)
     (folder / "link").symlink_to("/etc/passwd")
@@ -220,7 +220,7 @@ def test_links_submodules_and_modes_are_said(bench: WorktreeBench, handler: Revi
     assert (mode.lines, mode.note) == ((), "Only its mode has changed, from 100755 to 100644.")
 
 
-def test_files_are_found_whatever_they_are_called(bench: WorktreeBench, handler: ReviewOperations):
+def test_files_with_unusual_names_are_found(bench: WorktreeBench, handler: ReviewOperations):
     worktree = bench.begun()
     names = ("caf\u00e9", "\udcff\udcfe", 'odd "name"\n\\x', "-dash", ":(x)")
     put(Path(worktree.path), {name: f"{at}\n".encode() for at, name in enumerate(names)})
@@ -231,7 +231,9 @@ def test_files_are_found_whatever_they_are_called(bench: WorktreeBench, handler:
     assert sorted(lines) == [[("added", f"{at}\n".encode())] for at in range(5)]
 
 
-def test_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, handler: ReviewOperations):
+def test_line_ends_converted_by_git_are_not_a_change(
+    bench: WorktreeBench, handler: ReviewOperations
+):
     worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"crlf.txt": b"first\r\nsecond\r\n"})
@@ -245,9 +247,7 @@ def test_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, handler
     assert kinds(diff(handler, worktree, "b.txt")) == [("removed", b"bee\n"), ("added", b"bee\r\n")]
 
 
-def test_files_that_git_ignores_changes_of_are_named(
-    bench: WorktreeBench, handler: ReviewOperations
-):
+def test_files_whose_changes_git_ignores_are_named(bench: WorktreeBench, handler: ReviewOperations):
     worktree = bench.begun()
     folder = Path(worktree.path)
     git(folder, "update-index", "--assume-unchanged", "a.txt")
@@ -258,7 +258,7 @@ def test_files_that_git_ignores_changes_of_are_named(
     )
 
 
-def test_a_file_in_conflict_is_said(bench: WorktreeBench, handler: ReviewOperations):
+def test_a_file_in_conflict_is_shown(bench: WorktreeBench, handler: ReviewOperations):
     worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"a.txt": b"mine\n"})
@@ -273,7 +273,7 @@ def test_a_file_in_conflict_is_said(bench: WorktreeBench, handler: ReviewOperati
     assert list(files(handler, worktree, "unstaged")) == ["a.txt"]
 
 
-def test_a_missing_worktree_is_a_state_and_nothing_else_is_looked_at(
+def test_a_missing_worktree_is_reported_and_not_searched(
     bench: WorktreeBench, handler: ReviewOperations
 ):
     worktree = bench.begun()

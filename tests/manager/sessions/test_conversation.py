@@ -1,4 +1,4 @@
-"""The connection to a session's process breaks, and nothing is lost or said twice."""
+"""A broken connection to a session's process loses and repeats nothing."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,14 +37,14 @@ TALKS = f"""\
 """
 
 
-class Ear:
-    """Hears everything, and breaks the connection again and again."""
+class EventRecorder:
+    """Records every event and breaks the connection again and again."""
 
     is_active = True
 
     def __init__(self) -> None:
         self.reported: list[object] = []
-        self.mail: QueuedMessage | None = QueuedMessage(
+        self.queued: QueuedMessage | None = QueuedMessage(
             number=1, letter=UserMessage(text="also this")
         )
         self.connections: list[anyio.CancelScope] = []
@@ -62,10 +62,10 @@ class Ear:
         self.begun += 1
 
     def next_message(self) -> QueuedMessage | None:
-        return self.mail
+        return self.queued
 
     def on_message_sent(self, mail: QueuedMessage) -> None:
-        self.mail = None
+        self.queued = None
 
     def on_message_refused(self, mail: QueuedMessage, problem: str) -> None:
         raise AssertionError(problem)
@@ -75,10 +75,10 @@ class Ear:
 
 
 @asynccontextmanager
-async def listening(host: Host, socket: Path, ear: Ear) -> AsyncIterator[None]:
+async def listening(host: Host, socket: Path, recorder: EventRecorder) -> AsyncIterator[None]:
     async def welcome(stream: anyio.abc.SocketStream) -> None:
         with anyio.CancelScope() as scope:
-            ear.connections.append(scope)
+            recorder.connections.append(scope)
             async with stream:
                 await serve(host, channel_on(stream))
 
@@ -89,11 +89,11 @@ async def listening(host: Host, socket: Path, ear: Ear) -> AsyncIterator[None]:
 
 
 async def test_a_broken_connection_is_restored_and_each_event_arrives_once(tmp_path: Path):
-    ear, root = Ear(), FollowedTask(TASK)
+    recorder, root = EventRecorder(), FollowedTask(TASK)
     root.follow_process(1, new_task=True)
     given = HandOver(new_task=True, messages=(UserMessage(text="Do it"),), first=0)
-    async with workplace(tmp_path, TALKS) as host, listening(host, tmp_path / "s", ear):
-        conversation = SessionConversation(tmp_path / "s", root, ear, IMPATIENT, given)
+    async with workplace(tmp_path, TALKS) as host, listening(host, tmp_path / "s", recorder):
+        conversation = SessionConversation(tmp_path / "s", root, recorder, IMPATIENT, given)
         with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as group:
 
@@ -101,29 +101,29 @@ async def test_a_broken_connection_is_restored_and_each_event_arrives_once(tmp_p
                     await conversation.run(is_alive=lambda: True)
 
                 group.start_soon(run)
-                await ear.result.wait()
+                await recorder.result.wait()
                 group.cancel_scope.cancel()
     log = list(TaskStore(find_places({"ROOKERY_HOME": str(tmp_path / "home")})).read(TASK))
     whole = View()
     for event in log:
         whole = see(whole, event)
-    assert len(ear.connections) > 3
-    assert ear.begun == 1
+    assert len(recorder.connections) > 3
+    assert recorder.begun == 1
     assert [fact.text for fact in (e.fact for e in log) if isinstance(fact, UserSpoke)] == [
         "also this"
     ]
     assert [row.text for row in root.view.messages] == [row.text for row in whole.messages]
-    asked = [event for event in ear.reported if type(event).__name__ == "AgentAsked"]
+    asked = [event for event in recorder.reported if type(event).__name__ == "AgentAsked"]
     assert len(asked) == len({event.ts for event in asked})
 
 
 async def test_a_refused_api_key_is_an_error_and_retry_reads_the_key_again(project: Project):
-    """With a model behind HTTP, the flags of which are given as further options."""
+    """With a model behind HTTP, whose flags are given as extra options."""
     held = gate()
     answers = [status(401), [say("At last."), held, call("read_file", path="a")], [finish()]]
     project.environ["ANTHROPIC_API_KEY"] = "sk-of-a-test"
     with LlmServer(*answers) as server:
-        wish = SessionOptions(
+        options = SessionOptions(
             prompt="Do it",
             workspace=project.path,
             provider="anthropic",
@@ -132,13 +132,13 @@ async def test_a_refused_api_key_is_an_error_and_retry_reads_the_key_again(proje
         )
         async with project.supervised() as watched:
             supervisor = watched.supervisor
-            session_id = await supervisor.start(wish)
+            session_id = await supervisor.start(options)
             shown = await watched.at(session_id, "error")
             assert shown.record.failure
             assert shown.record.failure.kind == "auth"
             assert "rookery auth anthropic" in shown.record.failure.text
             await watched.until(session_id, lambda shown: not shown.record.process_open)
-            await supervisor.retry(session_id)  # with a process that reads the key again
+            await supervisor.retry(session_id)  # a new process reads the key again
             await watched.until(session_id, lambda shown: "At last." in _said(shown.view))
             assert watched.state(session_id) == "streaming"
             held.open()

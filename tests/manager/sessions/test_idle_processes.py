@@ -1,4 +1,4 @@
-"""Processes that are only to be at hand, and sessions that are still being prepared."""
+"""Idle processes, and sessions that are still being prepared."""
 
 import pytest
 from msgspec.structs import replace
@@ -17,8 +17,10 @@ async def test_reopening_an_idle_session_keeps_its_state(project: Project):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
         for state in ("completed", "stopped", "error"):
-            wish = project.wish(WRITES.replace("made", state), auto_approve=state == "completed")
-            ids[state] = await supervisor.start(wish)
+            options = project.start_options(
+                WRITES.replace("made", state), auto_approve=state == "completed"
+            )
+            ids[state] = await supervisor.start(options)
         for state, session_id in ids.items():
             await watched.at(
                 session_id, "completed" if state == "completed" else "waiting_approval"
@@ -54,7 +56,9 @@ async def test_reopening_an_idle_session_keeps_its_state(project: Project):
 
 async def test_a_reopened_session_does_not_resume_if_its_manager_dies(project: Project):
     async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
+        session_id = await watched.supervisor.start(
+            project.start_options(WRITES, auto_approve=True)
+        )
         await watched.at(session_id, "completed")
     for instant in ("manager.marked", "manager.let_go", "manager.opened"):
         acts = {"completed": ["reopen"]}
@@ -73,7 +77,7 @@ async def test_a_reopened_session_does_not_resume_if_its_manager_dies(project: P
 async def test_each_resume_delivers_its_own_message(project: Project):
     async with project.supervised(limit=1) as watched:
         supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(WRITES, auto_approve=True))
+        session_id = await supervisor.start(project.start_options(WRITES, auto_approve=True))
         await watched.result(session_id, "Done.")
         for words, result in (("more", "Done again."), ("still", "Done a third time.")):
             await supervisor.stop_all()
@@ -84,17 +88,17 @@ async def test_each_resume_delivers_its_own_message(project: Project):
 
 
 async def test_a_stored_task_becomes_an_idle_session(project: Project):
-    wish = project.wish(WRITES, "Do it", auto_approve=True)
+    options = project.start_options(WRITES, "Do it", auto_approve=True)
     async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(wish)
+        session_id = await watched.supervisor.start(options)
         await watched.at(session_id, "completed")
         await watched.supervisor.remove(session_id)
-        await watched.supervisor.adopt_task(session_id, wish)
+        await watched.supervisor.adopt_task(session_id, options)
         assert watched.state(session_id) in ("completed", "paused")
         with pytest.raises(CommandRejected, match="already"):
-            await watched.supervisor.adopt_task(session_id, wish)
+            await watched.supervisor.adopt_task(session_id, options)
         with pytest.raises(CommandRejected, match="No stored session"):
-            await watched.supervisor.adopt_task("3f0a2c44-5b1d-4c53-9f0e-0c8f2b7a9d10", wish)
+            await watched.supervisor.adopt_task("3f0a2c44-5b1d-4c53-9f0e-0c8f2b7a9d10", options)
         assert project.processes() == {}
         await watched.supervisor.send(session_id, "go on")
         await watched.result(session_id, "Done again.")

@@ -1,4 +1,4 @@
-"""Sessions whose logs are long: their last rows are there at once, and are right in the end."""
+"""Sessions with long logs: the last rows arrive first and end up correct."""
 
 import os
 import time
@@ -51,7 +51,7 @@ def log_of(requests: int, *more: Fact) -> list[Event]:
 
 
 def store(project: Project, events: list[Event]) -> str:
-    """A session that was completed with this log."""
+    """A completed session with this log."""
     session_id = str(uuid.uuid4())
     journal = project.tasks.create(session_id)
     for event in events:
@@ -108,7 +108,7 @@ async def test_a_long_session_opens_before_all_of_it_is_read(project: Project):
         watched.supervisor.add(kept(session_id))
         listed = await client.list()
         await client.until(lambda: listed.news)
-        begin = time.process_time()  # machines that test are busy
+        begin = time.process_time()  # test machines are busy
         page = await client.follow(session_id)
         await page.until(lambda rows: len(rows) == 200)
         assert time.process_time() - begin < 1.5

@@ -1,4 +1,4 @@
-"""The states of words on their way; and an answer that is given again to the same question only."""
+"""The states of queued messages, and answers held for the same question."""
 
 import pytest
 from msgspec.structs import replace
@@ -119,7 +119,7 @@ def test_a_held_answer_applies_only_to_the_same_question(
 
 
 def test_a_held_answer_matches_its_question_by_id_not_time():
-    """A row that was streamed is older than the question in it; told again, it is not."""
+    """A streamed row is older than its question; when reported again it is not."""
     asked = replace(BEFORE, ask_id="a")
     held = held_answer(YES, Terms(), asked)
     assert held.answers(replace(asked, ts=9))

@@ -1,4 +1,4 @@
-"""A manager is killed and another one takes up its sessions: what it shows is the truth."""
+"""After a manager is killed, the next one adopts its sessions and shows their true state."""
 
 import os
 import signal
@@ -52,7 +52,7 @@ if TORTURE:
 async def test_a_manager_killed_while_starting_a_session_leaves_no_orphan(
     project: Project, instant: str
 ):
-    with project.hosted(project.wish(WRITES), ROOKERY_KILLPOINT=instant) as hosted:
+    with project.hosted(project.start_options(WRITES), ROOKERY_KILLPOINT=instant) as hosted:
         assert hosted.died()
     if INSTANTS[instant] == "error":
         await project.quiet()
@@ -78,9 +78,9 @@ async def test_a_manager_killed_while_starting_a_session_leaves_no_orphan(
 async def test_a_user_action_just_before_a_kill_is_applied_once(
     project: Project, act: list[str], instant: str
 ):
-    wish = project.wish(WRITES)
+    options = project.start_options(WRITES)
     acts = {"waiting_approval": act}
-    with project.hosted(wish, acts=acts, ROOKERY_KILLPOINT=instant) as hosted:
+    with project.hosted(options, acts=acts, ROOKERY_KILLPOINT=instant) as hosted:
         assert hosted.died()
     async with project.supervised() as watched:
         (shown,) = watched.supervisor.all()
@@ -100,7 +100,9 @@ async def test_a_user_action_just_before_a_kill_is_applied_once(
 @pytest.mark.parametrize("instant", RESUMING)
 async def test_the_message_that_resumes_a_session_is_delivered_once(project: Project, instant: str):
     async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
+        session_id = await watched.supervisor.start(
+            project.start_options(WRITES, auto_approve=True)
+        )
         await watched.at(session_id, "completed")
     acts = {"completed": ["send", "go on"]}
     with project.hosted(acts=acts, ROOKERY_KILLPOINT=instant) as hosted:
@@ -118,13 +120,15 @@ async def test_the_message_that_resumes_a_session_is_delivered_once(project: Pro
 
 
 async def test_sessions_run_on_without_their_manager_and_are_adopted(project: Project):
-    """One that waits for leave, one that works, one that is done, one that was stopped."""
+    """One waits for approval, one works, one is completed, one was stopped."""
     scripts = [WRITES, SPEAKS_LONG, WRITES.replace("made", "other"), WRITES.replace("made", "no")]
-    wishes = [project.wish(script, auto_approve=n == 2) for n, script in enumerate(scripts)]
+    wishes = [
+        project.start_options(script, auto_approve=n == 2) for n, script in enumerate(scripts)
+    ]
     with project.hosted(*wishes) as hosted:
-        asks, works, done, _ = (hosted.hear("started") for _ in scripts)
+        asks, works, done, _ = (hosted.wait_for_line("started") for _ in scripts)
         for _ in range(2):
-            hosted.hear("waiting_approval")
+            hosted.wait_for_line("waiting_approval")
         before = project.processes()
         hosted.kill()
     async with project.supervised() as watched:
@@ -145,11 +149,11 @@ async def test_sessions_run_on_without_their_manager_and_are_adopted(project: Pr
         kill(shown.record.pid)
         shown = await watched.at(works, "error")
         assert shown.record.failure
-        assert shown.record.failure.kind == "crash", "it is watched like one of its own"
+        assert shown.record.failure.kind == "crash", "an adopted session is followed like its own"
 
 
 async def killed_with_its_manager(project: Project, *left: tuple[str, SessionOptions]) -> list[str]:
-    """As a reboot leaves sessions: nobody has seen their processes end."""
+    """Like a reboot: the manager did not see the processes end."""
     states, wishes = zip(*left, strict=True)
     with project.hosted(*wishes) as hosted:
         ids = hosted.come_to(*states)
@@ -167,14 +171,13 @@ def _kill_all(project: Project, hosted: Hosted) -> None:
 
 
 async def test_questions_survive_a_reboot_and_an_answer_starts_the_process(project: Project):
-    """What died at work is paused, a question is still asked, and its answer counts for no other
-    question."""
+    """Interrupted work is paused, a question stays open, and its answer applies to it alone."""
     scripts = {name: WRITES.replace("made", name) for name in ("made", "no", "there")}
     works, asks, refuses, changed, words = await killed_with_its_manager(
         project,
-        ("streaming", project.wish(SPEAKS_LONG)),
-        *(("waiting_approval", project.wish(script)) for script in scripts.values()),
-        ("waiting_input", project.wish(ASKS)),
+        ("streaming", project.start_options(SPEAKS_LONG)),
+        *(("waiting_approval", project.start_options(script)) for script in scripts.values()),
+        ("waiting_input", project.start_options(ASKS)),
     )
     (project.path / "there.txt").write_text("there by now\n")
     async with project.opened() as looking:
@@ -221,9 +224,9 @@ def answers(project: Project, session_id: str) -> list[tuple[str, str, str]]:
 
 async def test_a_question_of_a_subtask_survives_a_reboot(project: Project):
     acts = {"waiting_approval": ["approve"]}
-    with project.hosted(project.wish(HANDS_ON), acts=acts) as hosted:
-        session_id = hosted.hear("waiting_approval")
-        hosted.hear("waiting_approval")
+    with project.hosted(project.start_options(HANDS_ON), acts=acts) as hosted:
+        session_id = hosted.wait_for_line("waiting_approval")
+        hosted.wait_for_line("waiting_approval")
         _kill_all(project, hosted)
     await project.quiet()
     async with project.supervised() as watched:
@@ -241,7 +244,7 @@ async def test_a_question_of_a_subtask_survives_a_reboot(project: Project):
 async def test_a_question_of_a_subtask_survives_sigterm_of_its_process(project: Project):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(HANDS_ON))
+        session_id = await supervisor.start(project.start_options(HANDS_ON))
         await supervisor.approve(session_id, await watched.asked(session_id))
         await watched.until(
             session_id, lambda _: any(q.task_id != session_id for q in supervisor.inbox())
@@ -261,13 +264,13 @@ async def test_a_question_of_a_subtask_survives_sigterm_of_its_process(project: 
 
 async def test_a_killed_process_stays_an_error_after_a_manager_restart(project: Project):
     async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES))
+        session_id = await watched.supervisor.start(project.start_options(WRITES))
         asked = await watched.asked(session_id)
         mark = SessionFolders(project.places).of(session_id).mark()
         assert mark
         assert is_alive(mark)
-        assert not is_alive(replace(mark, boot="of another system")), "it is another process by now"
-        assert is_alive(replace(mark, boot=""))  # as it was written before
+        assert not is_alive(replace(mark, boot="of another system")), "it is a new process now"
+        assert is_alive(replace(mark, boot=""))  # as an older version wrote it
         kill((await watched.at(session_id, "waiting_approval")).record.pid)
         await watched.at(session_id, "error")
     async with project.supervised() as watched:
@@ -277,8 +280,8 @@ async def test_a_killed_process_stays_an_error_after_a_manager_restart(project: 
 
 
 async def test_sessions_survive_manager_exit_and_a_missed_stop_is_repeated(project: Project):
-    with project.hosted(project.wish(WRITES)) as hosted:
-        session_id = hosted.hear("waiting_approval")
+    with project.hosted(project.start_options(WRITES)) as hosted:
+        session_id = hosted.wait_for_line("waiting_approval")
         hosted.process.send_signal(signal.SIGINT)
         hosted.process.wait(30)
     assert len(project.processes()) == 1
@@ -295,12 +298,12 @@ async def test_sessions_survive_manager_exit_and_a_missed_stop_is_repeated(proje
 
 async def test_a_damaged_list_is_rebuilt_from_the_sessions(project: Project):
     content = '{"version": 1, "sessions": ['
-    with project.hosted(project.wish(WRITES)) as hosted:
-        session_id = hosted.hear("waiting_approval")
+    with project.hosted(project.start_options(WRITES)) as hosted:
+        session_id = hosted.wait_for_line("waiting_approval")
         hosted.kill()
     project.file.write_text(content)
     async with project.supervised() as watched:
-        assert watched.state(session_id) == "waiting_approval", "as the session tells it"
+        assert watched.state(session_id) == "waiting_approval", "as the session's journal says"
         assert "was damaged" in watched.supervisor.notices[0]
         (aside,) = project.file.parent.glob("*.corrupt-*")
         assert aside.read_text() == content
@@ -308,8 +311,8 @@ async def test_a_damaged_list_is_rebuilt_from_the_sessions(project: Project):
 
 async def test_the_process_of_a_failed_session_is_ended_at_the_next_start(project: Project):
     """Its session had failed, and its manager was killed before it could end the process."""
-    with project.hosted(project.wish(WRITES)) as hosted:
-        hosted.hear("waiting_approval")
+    with project.hosted(project.start_options(WRITES)) as hosted:
+        hosted.wait_for_line("waiting_approval")
         hosted.kill()
     project.file.write_text(
         project.file.read_text()
@@ -323,9 +326,11 @@ async def test_the_process_of_a_failed_session_is_ended_at_the_next_start(projec
 
 
 async def test_a_session_list_without_start_options_starts_nothing(project: Project):
-    """It lies in the project; what may be run, and with what rights, does not."""
+    """The list is in the project; start options and rights are stored outside it."""
     async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
+        session_id = await watched.supervisor.start(
+            project.start_options(WRITES, auto_approve=True)
+        )
         await watched.at(session_id, "completed")
     (project.places.state / "sessions" / session_id / "launch.json").unlink()
     async with project.supervised() as watched:

@@ -1,4 +1,4 @@
-"""What the machine keeps beside the state, what it has its supervisor do, and what it drops."""
+"""The session machine: its stored fields, its orders to the supervisor, ignored events."""
 
 import pytest
 from msgspec.structs import replace
@@ -137,7 +137,7 @@ def test_a_respawned_session_streams_at_once_with_a_new_generation():
     assert failed.failure.text == "no such file"
 
 
-# ── what is dropped ───────────────────────────────────────────────────────────────
+# ── ignored events ────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("state", S)
@@ -263,7 +263,7 @@ def test_a_respawned_process_takes_input_only_after_it_announced_itself():
     assert announced.orders == (Deliver(messages=HI),)
 
 
-# ── what is kept beside the state ───────────────────────────────────────────────────────
+# ── fields beside the state ─────────────────────────────────────────────────────────────
 
 
 def test_start_session_resets_everything_but_the_ids():

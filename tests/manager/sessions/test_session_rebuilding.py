@@ -1,4 +1,4 @@
-"""A session rebuilt from what is stored is the one the machine has.
+"""A session rebuilt from storage equals the live one.
 
 The always-run part plays six hundred random lives; ROOKERY_TORTURE=1 plays 100,000:
 
@@ -40,7 +40,7 @@ def check(world: World, story: list[str]) -> None:
     stored = as_stored(live)
     ask = last_ask(world.messages)
     reported = "\n".join(story)
-    # a process the machine gave up may still linger, so that one is found alive proves nothing
+    # a process the machine gave up may linger, so finding one alive proves nothing
     assert rebuild_session(stored, ask, alive=True) == live, reported
     if not live.process_open:
         assert rebuild_session(stored, ask, alive=False) == live, reported

@@ -1,4 +1,4 @@
-"""What is stored of a session, and what a page derives from it."""
+"""The stored record of a session, and the flags that the page derives from it."""
 
 import pytest
 from msgspec.structs import asdict, replace

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 async def test_the_prompt_is_not_on_the_command_line_of_the_session(project: Project):
     project.environ |= PLAINLY
     async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES, "a secret wish"))
+        session_id = await watched.supervisor.start(project.start_options(WRITES, "a secret wish"))
         shown = await watched.at(session_id, "waiting_approval")
         pid = shown.record.pid
         assert pid
@@ -30,13 +30,13 @@ async def test_the_prompt_is_not_on_the_command_line_of_the_session(project: Pro
 
 
 async def test_the_session_list_is_not_taken_for_a_change_by_a_command(project: Project):
-    """It is written while they run, and in the project it would be put back as their doing."""
+    """The list is written while commands run; an undo must not revert it as their change."""
     runs = (
         "- calls:\n  - {tool: execute_command, arguments: {command: sleep 0.6, cwd: null,"
         " timeout: null}}\n- calls:\n  - {tool: attempt_completion, arguments: {result: Done.}}\n"
     )
     async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(runs, auto_approve=True))
+        session_id = await watched.supervisor.start(project.start_options(runs, auto_approve=True))
         await watched.until(
             session_id,
             lambda shown: any("sleep 0.6" in (row.text or "") for row in shown.view.messages),
@@ -52,7 +52,7 @@ async def test_sessions_beyond_the_running_limit_start_in_order(project: Project
     async with project.supervised(limit=1) as watched:
         supervisor = watched.supervisor
         scripts = [SPEAKS_LONG, WRITES, WRITES.replace("made", "other")]
-        ids = [await supervisor.start(project.wish(script)) for script in scripts]
+        ids = [await supervisor.start(project.start_options(script)) for script in scripts]
         await watched.at(ids[0], "streaming")
         queued = [shown for each in ids if (shown := supervisor.session(each))]
         assert [shown.queued for shown in queued] == [False, True, True]
@@ -70,7 +70,7 @@ async def test_sessions_waiting_for_the_user_do_not_count_as_running(project: Pr
     async with project.supervised(limit=1) as watched:
         supervisor = watched.supervisor
         scripts = [WRITES.replace("made", f"made{n}") for n in range(2)]
-        ids = [await supervisor.start(project.wish(script)) for script in scripts]
+        ids = [await supervisor.start(project.start_options(script)) for script in scripts]
         first, second = [await watched.asked(each) for each in ids]
         await supervisor.approve(ids[0], first)
         await supervisor.approve(ids[1], second)
@@ -81,8 +81,8 @@ async def test_sessions_waiting_for_the_user_do_not_count_as_running(project: Pr
 async def test_idle_processes_make_room_and_restart_on_a_message(project: Project):
     async with project.supervised(limit=1) as watched:
         supervisor = watched.supervisor
-        wishes = [project.wish(WRITES, auto_approve=True) for _ in range(2)]
-        ids = [await supervisor.start(wish) for wish in wishes]
+        all_options = [project.start_options(WRITES, auto_approve=True) for _ in range(2)]
+        ids = [await supervisor.start(each) for each in all_options]
         for session_id in ids:
             await watched.at(session_id, "completed")
         await watched.until(ids[0], lambda shown: not shown.record.process_open)
@@ -96,7 +96,7 @@ async def test_idle_processes_make_room_and_restart_on_a_message(project: Projec
 async def test_a_message_sent_while_the_process_is_ending_is_delivered(project: Project):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(WRITES, auto_approve=True))
+        session_id = await supervisor.start(project.start_options(WRITES, auto_approve=True))
         await watched.at(session_id, "completed")
         async with anyio.create_task_group() as group:
             group.start_soon(supervisor.stop_all)
@@ -110,7 +110,7 @@ async def test_a_message_sent_while_the_process_is_ending_is_delivered(project: 
 async def test_an_unresponsive_session_is_marked_and_ended_only_by_a_cancel(project: Project):
     async with project.supervised(timings=IMPATIENT) as watched:
         supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(WRITES))
+        session_id = await supervisor.start(project.start_options(WRITES))
         pid = (await watched.at(session_id, "waiting_approval")).record.pid
         kill(pid, signal.SIGSTOP)
         await watched.until(session_id, lambda shown: shown.unresponsive)
@@ -131,8 +131,8 @@ async def test_a_killed_process_is_an_error_and_can_be_resumed(project: Project)
     async with project.supervised() as watched:
         supervisor = watched.supervisor
         for state in ("waiting_approval", "completed"):
-            wish = project.wish(WRITES, auto_approve=state == "completed")
-            session_id = await supervisor.start(wish)
+            options = project.start_options(WRITES, auto_approve=state == "completed")
+            session_id = await supervisor.start(options)
             kill((await watched.at(session_id, state)).record.pid)
             shown = await watched.at(session_id, "error")
             assert shown.record.failure
@@ -144,10 +144,10 @@ async def test_a_killed_process_is_an_error_and_can_be_resumed(project: Project)
 
 async def test_a_failed_start_gives_the_reason_and_a_retry_can_succeed(project: Project):
     script = project.folder / "later.yaml"
-    wish = replace(project.wish(WRITES, auto_approve=True), model=str(script))
+    options = replace(project.start_options(WRITES, auto_approve=True), model=str(script))
     async with project.supervised() as watched:
         supervisor = watched.supervisor
-        session_id = await supervisor.start(wish)
+        session_id = await supervisor.start(options)
         shown = await watched.at(session_id, "error")
         assert any("later.yaml" in line for line in shown.record.logs)
         script.write_text(WRITES)
@@ -160,7 +160,7 @@ async def test_a_failed_start_gives_the_reason_and_a_retry_can_succeed(project: 
 async def test_a_process_that_does_not_announce_itself_in_time_is_ended(project: Project):
     hasty = replace(IMPATIENT, creation=0.5)
     async with project.supervised(timings=hasty) as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES))
+        session_id = await watched.supervisor.start(project.start_options(WRITES))
         shown = await watched.until(session_id, lambda shown: shown.record.pid is not None)
         kill(shown.record.pid, signal.SIGSTOP)
         shown = await watched.at(session_id, "error")
@@ -171,10 +171,10 @@ async def test_a_process_that_does_not_announce_itself_in_time_is_ended(project:
 
 async def test_a_session_can_be_removed_while_it_starts(project: Project):
     async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES))
+        session_id = await watched.supervisor.start(project.start_options(WRITES))
         await watched.supervisor.remove(session_id)
         assert (watched.supervisor.all(), project.processes()) == ([], {})
-        other = await watched.supervisor.start(project.wish(WRITES))
+        other = await watched.supervisor.start(project.start_options(WRITES))
         await watched.until(other, lambda shown: shown.record.pid is not None)
         await watched.supervisor.remove(other)
         assert (watched.supervisor.all(), project.processes()) == ([], {})
@@ -185,7 +185,7 @@ async def test_a_model_failure_is_shown_and_can_be_retried_at_once(project: Proj
     async with project.supervised() as watched:
         for kind, ends in (("bad_key", False), ("no_model", True), ("no_credit", True)):
             script = f"- fail: {{kind: {kind}, message: It does not want to.}}\n"
-            session_id = await watched.supervisor.start(project.wish(script))
+            session_id = await watched.supervisor.start(project.start_options(script))
             shown = await watched.until(
                 session_id,
                 lambda shown, ends=ends: (

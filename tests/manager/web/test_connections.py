@@ -46,7 +46,7 @@ CROWD = 5 * CONNECTIONS
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same waits, shorter."""
+    """The same timeouts, shorter."""
     monkeypatch.setattr(access, "HANDSHAKE", 0.3)
     monkeypatch.setattr(access, "ANONYMOUS_REQUEST", 0.3)
     monkeypatch.setattr(access, "BETWEEN_REQUESTS", 0.3)
@@ -84,7 +84,7 @@ async def test_a_client_that_sends_no_request_in_time_is_disconnected(tmp_path: 
 
 
 async def drip(stream: ByteStream) -> None:
-    """Until the other side has had enough of it."""
+    """Send until the server disconnects."""
     with anyio.fail_after(PATIENCE), suppress(anyio.BrokenResourceError):
         while True:
             await stream.send(b"G")
@@ -93,7 +93,7 @@ async def drip(stream: ByteStream) -> None:
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_client_that_sends_byte_by_byte_is_disconnected(tmp_path: Path):
-    """A byte now and then is no sign of good will, nor is a first request a reason to wait."""
+    """Single bytes do not extend the deadline, nor does an earlier request."""
     async with served(tmp_path) as server:
         async with await anyio.connect_tcp(LOOPBACK, server.port) as stream:
             await drip(stream)
@@ -117,7 +117,7 @@ async def test_a_client_that_does_not_read_its_file_is_disconnected(tmp_path: Pa
 
 
 async def test_a_slow_download_completes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """On a busy machine a reader may stand still; then it is tried again, and takes longer."""
+    """On a busy machine a reader may stall; then try again with more time."""
     folder = page_in(tmp_path / "page")
     (folder / "large.txt").write_bytes(b"x" * 8_000_000)
     for slower in (1, 5):
@@ -133,7 +133,7 @@ async def test_a_slow_download_completes(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def taken_slowly(far: socket.socket, seconds: float) -> int:
-    """For several times as long as somebody who takes nothing is waited for."""
+    """For several times the timeout of a client that reads nothing."""
     received, until = 0, time.monotonic() + seconds
     with suppress(ConnectionResetError):
         while piece := far.recv(100_000):
@@ -146,7 +146,7 @@ def taken_slowly(far: socket.socket, seconds: float) -> int:
 async def test_authenticated_clients_have_no_request_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A busy machine introduces itself slowly; then all of it is tried again, and takes longer."""
+    """On a busy machine the handshake is slow; then try again with more time."""
     for slower in (1, 5, 25):
         monkeypatch.setattr(access, "HANDSHAKE", 2.0 * slower)
         monkeypatch.setattr(access, "ANONYMOUS_REQUEST", 0.3 * slower)
@@ -154,12 +154,12 @@ async def test_authenticated_clients_have_no_request_timeout(
         monkeypatch.setattr(web_server, "PONDERING", 1.0 * slower)
         async with served(tmp_path / str(slower)) as server:
             with suppress(ConnectionClosed, httpx2.TransportError):
-                await takes_their_time(server, 2.5 * slower)
+                await read_slowly(server, 2.5 * slower)
                 return
     raise AssertionError("Whoever was known was sent away.")
 
 
-async def takes_their_time(server: Served, seconds: float) -> None:
+async def read_slowly(server: Served, seconds: float) -> None:
     async with server.socket() as page, server.client() as client:
         assert "result" in await call(page, "initialize", protocol=1, token=server.token)
         introduced = time.monotonic()
@@ -170,7 +170,7 @@ async def takes_their_time(server: Served, seconds: float) -> None:
 
 
 async def test_many_connections_do_not_block_authenticated_or_new_clients(tmp_path: Path):
-    """Pages that are known stay, newcomers are served, and the oldest of the crowd go."""
+    """Authenticated pages stay, new clients are served, and the oldest others are closed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8 * CROWD), hard))
     try:
@@ -201,11 +201,11 @@ async def test_pipelined_requests_are_answered_until_one_is_malformed(tmp_path: 
         assert answer.raw.count(b"HTTP/1.1 200 OK") == 21
         for sent in (b"\x00" * 1000, b"GET /\r\n\r\n", b"\r\n" * 10_000 + b"x\r\n\r\n"):
             await server.say(sent)
-            assert (await client.get("/")).status_code == 200, "it ends no other connection"
+            assert (await client.get("/")).status_code == 200, "other connections stay open"
 
 
 async def test_small_responses_are_sent_without_delay(tmp_path: Path):
-    """A system that waits for more to send does so for 40 ms and longer."""
+    """A system that delays small packets does so for 40 ms or more."""
     async with served(tmp_path) as server, server.client() as client:
         took = []
         for _ in range(20):
@@ -216,12 +216,12 @@ async def test_small_responses_are_sent_without_delay(tmp_path: Path):
 
 
 def frame(opcode: int, said: bytes = b"", *, last: bool = True) -> bytes:
-    """A small one, as a client sends it."""
+    """A small frame as a client sends it."""
     return struct.pack("!BB4s", opcode | 0x80 * last, 0x80 | len(said), b"\0" * 4) + said
 
 
 def crowd(stack: ExitStack, address: str, port: int, number: int) -> None:
-    """They are at the door before the server has looked."""
+    """All connections wait before the server accepts the first."""
     for _ in range(number):
         far = stack.enter_context(socket.socket())
         far.setblocking(False)
@@ -237,7 +237,7 @@ async def test_a_flood_of_connections_does_not_block_other_tasks(tmp_path: Path)
                 while len(server.access.visitors) < CONNECTIONS:
                     await anyio.lowlevel.checkpoint()
                     turns += 1
-        assert turns >= CONNECTIONS // 2, "others have their turn between two who come"
+        assert turns >= CONNECTIONS // 2, "other tasks run between two connections"
 
 
 async def shaken(server: Served) -> ByteStream:
@@ -276,7 +276,7 @@ async def test_only_authenticated_clients_may_send_many_small_frames(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose a connection is")
 def test_a_connection_closed_early_counts_as_another_users():
-    """Of an end that is closed the system says that it is root's."""
+    """The system reports a closed socket as root's."""
     with socket.create_server((LOOPBACK, 0)) as listener:
         far = socket.create_connection(listener.getsockname())
         near, client = listener.accept()
@@ -308,9 +308,9 @@ async def test_concurrent_uses_of_one_launch_link_let_in_one_client(tmp_path: Pa
 async def test_a_revoked_device_is_disconnected_and_its_request_in_flight_dropped(tmp_path: Path):
     async with served(tmp_path, ListenPlan(tunnel=TUNNEL)) as server:
         device_id, token = server.access.keys.devices.pair("A phone")
-        wish = json.dumps({"kind": "list_branches"})
+        request = json.dumps({"kind": "list_branches"})
         lines = ["POST /api/do HTTP/1.1", "Host: tunnel.example", f"Authorization: Bearer {token}"]
-        lines += ["Content-Type: application/json", f"Content-Length: {len(wish)}", "", ""]
+        lines += ["Content-Type: application/json", f"Content-Length: {len(request)}", "", ""]
         async with await anyio.connect_tcp(LOOPBACK, server.port) as stream:
             await stream.send("\r\n".join(lines).encode())
             with anyio.fail_after(PATIENCE):
@@ -320,7 +320,7 @@ async def test_a_revoked_device_is_disconnected_and_its_request_in_flight_droppe
             async with server.client() as near:
                 done = await near.post("/api/do", headers=server.bearer, json=revoke)
                 assert done.json() == {"notes": ["A phone was revoked."]}
-            assert (await said_to(stream, wish, server.host)).raw == b""
+            assert (await said_to(stream, request, server.host)).raw == b""
         async with server.socket(origin=TUNNEL) as page:
             await page.send(introduction(token))
             with anyio.fail_after(PATIENCE), pytest.raises(ConnectionClosed):

@@ -1,4 +1,4 @@
-"""Where the server can be reached from, and what other machines need."""
+"""The addresses the server listens on, and access from other machines."""
 
 import os
 import re
@@ -196,13 +196,13 @@ def test_an_invalid_certificate_is_refused(tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a certificate is found by all but the first who want one."""
+    """A shared folder, so that the certificate is created only once."""
     return tmp_path_factory.mktemp("tls")
 
 
 @asynccontextmanager
 async def outside(folder: Path, tls: Path) -> AsyncIterator[tuple[Served, ssl.SSLContext]]:
-    """A server in a network, and the trust in its certificate."""
+    """A server on a network address, and a client context that trusts it."""
     made = self_signed(tls, ELSEWHERE)
     trust = ssl.create_default_context(cafile=str(made.certificate))
     async with served(folder, ListenPlan(address=ELSEWHERE, certificate=made)) as here:

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Managed:
-    """The command, while it runs."""
+    """The running command."""
 
     def __init__(self, process: Started) -> None:
         self.process = process
@@ -46,7 +46,7 @@ class Managed:
         return str(answer.json()["token"])
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """The exit code, and all that was said to people."""
+        """The exit code and everything printed."""
         self.process.send_signal(number)
         _, said = self.process.communicate(timeout=PATIENCE)
         return self.process.wait(), said
@@ -74,7 +74,7 @@ def managed(project: Project, *arguments: str, **environ: str) -> Iterator[Manag
 
 
 def ended(project: Project, *arguments: str, built: bool = True) -> tuple[int, str, str]:
-    """The exit code and what was said, of a command that ends by itself."""
+    """The exit code and output of a command that ends by itself."""
     with command(project, *arguments, built=built) as process:
         said, reported = process.communicate(timeout=PATIENCE)
     return process.wait(), said, reported
@@ -106,7 +106,7 @@ async def test_the_command_prints_its_address_and_cleans_up(project: Project):
 
 
 def test_tokens_and_codes_are_never_logged_or_stored(project: Project):
-    """Not in what it says to people, nor in any file; and wrong ones neither."""
+    """Neither in the output nor in any file; the same for wrong ones."""
     with managed(project, "--json", "--no-open") as manager:
         token, code = manager.launched(), manager.where["launch_url"].partition("=")[2]
         url, wrong = manager.where["url"], "Zq7wrong" * 8
@@ -229,9 +229,9 @@ def test_devices_are_paired_through_a_tunnel(project: Project):
 async def test_sessions_keep_running_after_exit_unless_a_flag_stops_them(
     project: Project, flags: list[str]
 ):
-    with project.hosted(project.wish(WRITES)) as hosted:
-        session_id = hosted.hear("started")
-        hosted.hear("waiting_approval")
+    with project.hosted(project.start_options(WRITES)) as hosted:
+        session_id = hosted.wait_for_line("started")
+        hosted.wait_for_line("waiting_approval")
         hosted.kill()
     with managed(project, "--json", "--no-open", *flags) as manager:
         assert manager.where["url"]
@@ -250,7 +250,7 @@ async def test_the_command_waits_for_a_brief_lock_on_the_sessions(project: Proje
     async with project.supervised():
         process = command(project, "--json", "--no-open")
         with anyio.fail_after(PATIENCE):
-            while not is_at_the_lock(process.pid):  # noqa: ASYNC110 (it tells nobody)
+            while not is_at_the_lock(process.pid):  # noqa: ASYNC110 (it sends no event)
                 await anyio.sleep(0.02)
     with process:
         try:

@@ -1,4 +1,4 @@
-"""The files of the page: what is there is given out as what it is, and nothing else is."""
+"""Serving the page's files with their types, and nothing else."""
 
 from pathlib import Path
 
@@ -82,8 +82,10 @@ async def test_content_types_follow_the_file_suffix(tmp_path: Path):
 
 
 async def test_workspace_files_are_not_served_and_nothing_redirects(tmp_path: Path):
-    """A file there that looks like the page's is not the page's; the page needs no token, holds no
-    data, and may connect to where it came from and to nowhere else."""
+    """Workspace files that look like the page's are not served.
+
+    The page needs no token, holds no data, and may connect only to its own origin.
+    """
     async with served(tmp_path) as server, server.client() as client:
         assert (await client.get("/")).content == INDEX
         for path in ("/bench.py", "/page/index.html", "/state/devices.json", str(tmp_path)):

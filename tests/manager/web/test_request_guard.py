@@ -1,4 +1,4 @@
-"""Which requests are carried out, and what becomes of all others."""
+"""Which requests are accepted, and how all others are refused."""
 
 import json
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ BEARER = "Authorization: Bearer @TOKEN@"
 
 
 def check_refusal(raw: bytes, status: int) -> None:
-    """The same headers whatever was refused, in the same order, and nothing of what was sent."""
+    """Every refusal has the same headers in the same order and echoes nothing of the request."""
     answer = Answer(raw)
     assert answer.status == status
     extra = {405: {"allow": "GET, HEAD, POST"}, 401: {"www-authenticate": "Bearer"}}
@@ -49,7 +49,7 @@ def check_refusal(raw: bytes, status: int) -> None:
 
 
 async def say(server: Served, text: str | bytes) -> Answer:
-    """With the server's port and token where they stand for themselves."""
+    """Fill in the server's port and token."""
     if isinstance(text, str):
         text = text.replace("PORT", str(server.port)).replace("@TOKEN@", server.token)
     return await server.say(text)
@@ -140,7 +140,7 @@ PREFLIGHT = (HOST, f"Access-Control-Request-Method: {MARK}", "Origin: http://@HO
 
 
 async def test_only_posted_json_changes_anything(tmp_path: Path):
-    """And nothing is said about other origins."""
+    """And responses grant nothing to other origins."""
     rows: dict[str, tuple[str, tuple[str, ...], int]] = {
         f"OPTIONS {path}": (f"OPTIONS {path}", PREFLIGHT, 403)
         for path in ("/", "/api/do", "/api/launch", "/ws", f"/{MARK}")
@@ -225,7 +225,7 @@ REFUSED_UNREAD = {
 
 
 async def test_unauthorized_requests_are_refused_before_the_body_is_read(tmp_path: Path):
-    """None of these bodies is ever sent, and the answer comes all the same."""
+    """The bodies are never sent, and the response still arrives."""
     rows = {
         name: (line, (HOST, *headers), status)
         for name, (line, headers, status) in REFUSED_UNREAD.items()
@@ -240,7 +240,7 @@ async def test_the_request_head_is_limited_in_size(tmp_path: Path):
         assert (await server.say(f"{begin}{fits}\r\n\r\n")).status == 200
         for blocked, length in enumerate((HEAD + 1, 100 * HEAD), 1):
             answer = await server.say(f"{begin}{'y' * length}\r\n\r\n")
-            # what is still on its way when the door closes may cost them the answer
+            # data still in flight when the connection closes may discard the response
             assert answer.status in (431, 0), length
             assert server.blocked == blocked
         many = [f"X-{number}: 1" for number in range(HEADERS)]
@@ -250,7 +250,7 @@ async def test_the_request_head_is_limited_in_size(tmp_path: Path):
 
 
 async def test_after_many_wrong_guesses_only_wrong_ones_get_429(tmp_path: Path):
-    """All clients of a tunnel have one address, which is also that of the user here."""
+    """All clients of a tunnel share one address with the local user."""
     async with served(tmp_path) as server, server.client() as client:
         keys, wrong = server.access.keys, {"Authorization": f"Bearer {MARK}"}
         expected = [401] * WRONG_PER_MINUTE + [429, 429]
@@ -286,7 +286,7 @@ SMUGGLED = {
 
 
 async def test_request_smuggling_is_refused(tmp_path: Path):
-    """What follows would be a request of its own to whoever sees another end."""
+    """A parser that sees another end would read the rest as a second request."""
     async with served(tmp_path) as server:
         for number, (name, headers) in enumerate(SMUGGLED.items(), 1):
             sent = request("POST /api/do", HOST, BEARER, *headers, body=BODY)
@@ -352,7 +352,7 @@ async def test_a_token_in_a_url_is_refused_even_if_valid(tmp_path: Path):
 
 
 async def test_every_route_refuses_unauthorized_requests(tmp_path: Path):
-    """Enumerated from the code, so that what is added is tested with it."""
+    """Enumerated from the code, so that new routes are tested too."""
     async with served(tmp_path) as server:
         for path, rule in RULES.items():
             right = [JSON, LENGTH] if rule.method == "POST" else []

@@ -1,4 +1,4 @@
-"""Where a server is found: a note without secrets, and a socket for its owner."""
+"""The server file, which holds no secrets, and the private socket for links."""
 
 import json
 import os
@@ -25,7 +25,7 @@ LINKS = Links(url="http://127.0.0.1:1/", launch_url="http://127.0.0.1:1/#launch=
 
 
 def test_the_server_file_is_private_and_removed_on_exit(tmp_path: Path):
-    """What a killed server left, or a link in its place, is replaced."""
+    """The file of a killed server, or a link in its place, is replaced."""
     folder, victim = tmp_path / "state" / "manager", tmp_path / "victim"
     victim.write_text("precious", encoding="utf-8")
     folder.mkdir(parents=True)

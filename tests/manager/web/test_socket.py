@@ -1,4 +1,4 @@
-"""The WebSocket of the page: who gets one, and what becomes of those who misuse it."""
+"""The page's WebSocket: authentication, and handling of misuse."""
 
 import json
 import resource
@@ -23,14 +23,14 @@ MARK = "Zq7reflected"
 
 
 async def closed_with(connection: Any) -> int:
-    """Nothing was said before it was closed."""
+    """Nothing was sent before the close."""
     with anyio.fail_after(PATIENCE), pytest.raises(ConnectionClosed) as caught:
         await connection.recv()
     return caught.value.rcvd.code if caught.value.rcvd else 1006
 
 
 async def test_a_valid_token_in_the_first_frame_opens_the_connection(tmp_path: Path):
-    """Also for a program, which sends no origin."""
+    """Programs send no origin and are accepted too."""
     async with served(tmp_path) as server:
         for origin in (server.origin, None):
             async with server.socket(origin=origin) as page:
@@ -76,7 +76,7 @@ async def test_a_silent_client_is_disconnected_after_the_timeout(
         assert await closed_with(page) == 1013
         assert server.blocked == 1
         async with server.socket():
-            pass  # one that leaves by itself is not counted
+            pass  # a client that disconnects itself is not counted
         await server.is_left_alone()
         assert server.blocked == 1
 
@@ -136,7 +136,7 @@ async def test_a_page_leaving_mid_frame_does_not_affect_others(tmp_path: Path):
 async def test_a_slow_reader_uses_little_memory_and_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """What is on its way to them is bounded: an outbox, one message, and what systems hold."""
+    """Pending data is bounded: the outbox, one message and the system's buffers."""
     monkeypatch.setattr(routes, "STALLED", 0.5)
     async with served(tmp_path) as server:
         with socket.create_connection((LOOPBACK, server.port)) as far:

@@ -1,4 +1,4 @@
-"""What lets somebody in: tokens, codes that are good once, and paired devices."""
+"""Authentication: tokens, one-time codes and paired devices."""
 
 import json
 import os
@@ -125,7 +125,7 @@ def test_own_connections_are_not_taken_for_another_users():
     assert not is_of_another_user(("::1", 1), ("::1", 2))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its user")
 def test_a_connection_of_another_user_is_detected():
     with socket.create_server((LOOPBACK, 0)) as listener, socket.socket() as far:
         os.fchown(far.fileno(), 65534, 65534)
@@ -240,7 +240,7 @@ async def test_only_unauthenticated_connections_give_way_to_others():
     first.authenticate(Identity("token"))
     for _ in range(CONNECTIONS):
         assert here.add()
-        assert here.add(outside=True), "they have room of their own"
+        assert here.add(outside=True), "authenticated connections have their own limit"
     assert len(here) == 2 * CONNECTIONS
     assert (first in here, second in here) == (True, False)
     for visitor in here:

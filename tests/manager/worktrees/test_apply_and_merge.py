@@ -1,4 +1,4 @@
-"""Finishing, applying and merging: all of it, or nothing."""
+"""Finishing, applying and merging a worktree, completely or not at all."""
 
 import os
 from pathlib import Path
@@ -47,7 +47,7 @@ def finished(bench: WorktreeBench) -> Worktree:
     return worktree
 
 
-def test_apply_brings_the_chosen_changes_or_all_and_leaves_worktree_and_index(bench: WorktreeBench):
+def test_apply_copies_chosen_or_all_changes_and_keeps_worktree_and_index(bench: WorktreeBench):
     worktree = bench.begun(worked)
     folder = Path(worktree.path)
     before, status = files_in(folder), git(folder, "status", "--porcelain")
@@ -63,13 +63,13 @@ def test_apply_brings_the_chosen_changes_or_all_and_leaves_worktree_and_index(be
     assert files_in(bench.folder) == expected
     assert not os.access(bench.folder / "run.sh", os.X_OK)
     assert still_restricted(bench.folder / "a.txt")
-    assert (bench.folder / "b.txt").stat().st_mode & 0o777 == 0o600, "who may use it stays"
+    assert (bench.folder / "b.txt").stat().st_mode & 0o777 == 0o600, "access rights are kept"
     assert git(bench.folder, "diff", "--cached", "--name-only") == b""
     assert (files_in(folder), git(folder, "status", "--porcelain")) == (before, status)
     assert code_of(bench.handler.apply(worktree)) is Code.NOTHING_TO_DO
 
 
-def test_apply_merges_with_what_is_changed_in_the_project(bench: WorktreeBench):
+def test_apply_merges_with_local_changes_of_the_project(bench: WorktreeBench):
     worktree = bench.begun(worked)
     put(bench.folder, {"a.txt": b"one\ntwo\nthree\nfour\nFIVE\n"})
     plan = result(ApplyPlan, bench.handler.plan_apply(worktree))
@@ -95,9 +95,9 @@ def test_on_a_conflict_nothing_is_changed(bench: WorktreeBench, tmp_path: Path):
     for name, local in LOCAL.items():
         put(bench.folder, local)
         before, status = files_in(bench.folder), git(bench.folder, "status", "--porcelain")
-        for said in (bench.handler.plan_apply(worktree), bench.handler.apply(worktree)):
-            assert isinstance(said, Obstacle), name
-            assert (said.code, said.paths) == (Code.CONFLICT, tuple(local)), name
+        for obstacle in (bench.handler.plan_apply(worktree), bench.handler.apply(worktree)):
+            assert isinstance(obstacle, Obstacle), name
+            assert (obstacle.code, obstacle.paths) == (Code.CONFLICT, tuple(local)), name
         now = files_in(bench.folder), git(bench.folder, "status", "--porcelain")
         assert now == (before, status), name
         for path in local:
@@ -115,9 +115,9 @@ def test_on_a_conflict_nothing_is_changed(bench: WorktreeBench, tmp_path: Path):
     (bench.folder / "new").unlink()
     (bench.folder / "src/deep").chmod(0o500)
     before = files_in(bench.folder)
-    said = bench.handler.apply(worktree)
+    obstacle = bench.handler.apply(worktree)
     (bench.folder / "src/deep").chmod(0o700)
-    assert code_of(said) is Code.CONFLICT, "a folder that cannot be written"
+    assert code_of(obstacle) is Code.CONFLICT, "a folder that cannot be written"
     assert files_in(bench.folder) == before
 
 
@@ -131,7 +131,7 @@ def test_an_ignored_file_of_the_project_is_not_overwritten(bench: WorktreeBench)
     assert (bench.folder / "x.log").read_bytes() == b"mine\n"
 
 
-def test_finishing_commits_everything_and_leaves_a_worktree_to_go_on_in(bench: WorktreeBench):
+def test_finishing_commits_everything_and_keeps_the_worktree_usable(bench: WorktreeBench):
     worktree = bench.begun(worked)
     git(Path(worktree.path), "init", "-q", "inner")
     put(Path(worktree.path), {"inner/x": b"x"})
@@ -147,7 +147,7 @@ def test_finishing_commits_everything_and_leaves_a_worktree_to_go_on_in(bench: W
     assert git(bench.folder, "log", "-1", "--format=%s", "agent/work") == b"chore: Work\n"
 
 
-def test_staging_for_the_agent_keeps_what_was_staged_before(bench: WorktreeBench):
+def test_staging_for_the_agent_keeps_earlier_staged_content(bench: WorktreeBench):
     worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"b.txt": b"first version\n"})
@@ -161,14 +161,14 @@ def test_staging_for_the_agent_keeps_what_was_staged_before(bench: WorktreeBench
     assert bench.handler.staged(worktree) == []
 
 
-def test_on_another_branch_in_conflict_or_locked_nothing_is_finished(bench: WorktreeBench):
+def test_nothing_is_finished_on_another_branch_in_conflict_or_locked(bench: WorktreeBench):
     worktree = bench.begun(worked)
     folder = Path(worktree.path)
     lock = bench.folder / ".git/worktrees/agent-work/index.lock"
     lock.touch()
-    said = bench.handler.finish(worktree)
-    assert isinstance(said, Obstacle)
-    assert (said.code, "index.lock" in said.text) == (Code.LOCKED, True)
+    obstacle = bench.handler.finish(worktree)
+    assert isinstance(obstacle, Obstacle)
+    assert (obstacle.code, "index.lock" in obstacle.text) == (Code.LOCKED, True)
     lock.unlink()
     git(folder, "checkout", "-q", "-b", "elsewhere")
     assert code_of(bench.handler.finish(worktree)) is Code.CHANGED
@@ -185,12 +185,12 @@ def test_on_another_branch_in_conflict_or_locked_nothing_is_finished(bench: Work
 def test_files_that_need_a_filter_are_not_committed_without_it(bench: WorktreeBench):
     worktree = bench.begun()
     put(Path(worktree.path), {".gitattributes": b"*.dat filter=lfs\n", "x.dat": b"large"})
-    for said in (bench.handler.finish(worktree), bench.handler.apply(worktree)):
-        assert isinstance(said, Obstacle)
-        assert (said.code, said.paths) == (Code.FILTERED, ("x.dat",))
+    for obstacle in (bench.handler.finish(worktree), bench.handler.apply(worktree)):
+        assert isinstance(obstacle, Obstacle)
+        assert (obstacle.code, obstacle.paths) == (Code.FILTERED, ("x.dat",))
 
 
-def test_a_merge_into_a_clean_parent(bench: WorktreeBench):
+def test_a_finished_worktree_is_merged_into_a_clean_parent(bench: WorktreeBench):
     worktree = bench.begun(worked)
     assert code_of(bench.handler.merge(worktree)) is Code.UNCOMMITTED
     assert isinstance(bench.handler.finish(worktree), Finished)
@@ -204,30 +204,30 @@ def test_a_merge_into_a_clean_parent(bench: WorktreeBench):
     assert code_of(bench.handler.merge(worktree)) is Code.NOTHING_TO_DO
 
 
-def test_a_merge_that_cannot_be_made_changes_nothing_and_says_why(bench: WorktreeBench):
+def test_an_impossible_merge_changes_nothing_and_gives_the_reason(bench: WorktreeBench):
     worktree = bench.begun(finished)
     git(bench.folder, "checkout", "-q", "-b", "other")
-    said = bench.handler.merge(worktree)
-    assert isinstance(said, Obstacle)
-    assert "check out main there, then run `git merge agent/work`" in said.text
+    obstacle = bench.handler.merge(worktree)
+    assert isinstance(obstacle, Obstacle)
+    assert "check out main there, then run `git merge agent/work`" in obstacle.text
     git(bench.folder, "checkout", "-q", "main")
     git(bench.folder, "update-index", "--assume-unchanged", "a.txt")
     put(bench.folder, {"a.txt": b"mine, overlooked\n"})
-    said = bench.handler.merge(worktree)
-    assert isinstance(said, Obstacle)
-    assert said.text.startswith("agent/work was not merged: Your local changes")
+    obstacle = bench.handler.merge(worktree)
+    assert isinstance(obstacle, Obstacle)
+    assert obstacle.text.startswith("agent/work was not merged: Your local changes")
     assert (bench.folder / "a.txt").read_bytes() == b"mine, overlooked\n"
     git(bench.folder, "update-index", "--no-assume-unchanged", "a.txt")
     git(bench.folder, "commit", "-q", "-am", "main")
     before = (files_in(bench.folder), git(bench.folder, "rev-parse", "HEAD"))
-    said = bench.handler.merge(worktree)
-    assert isinstance(said, Obstacle)
-    assert (said.code, said.paths) == (Code.CONFLICT, ("a.txt",))
+    obstacle = bench.handler.merge(worktree)
+    assert isinstance(obstacle, Obstacle)
+    assert (obstacle.code, obstacle.paths) == (Code.CONFLICT, ("a.txt",))
     assert (files_in(bench.folder), git(bench.folder, "rev-parse", "HEAD")) == before
     assert git(bench.folder, "status", "--porcelain") == b""
 
 
-def test_bytes_that_git_takes_for_the_same_are_kept_before_a_merge(bench: WorktreeBench):
+def test_differences_that_git_does_not_see_are_kept_before_a_merge(bench: WorktreeBench):
     worktree = bench.begun()
     put(Path(worktree.path), {"crlf.txt": b"first\nother\n"})
     assert isinstance(bench.handler.finish(worktree), Finished)
@@ -249,7 +249,7 @@ def test_a_file_moved_in_the_project_is_changed_where_it_is_now(bench: WorktreeB
     assert not (bench.folder / "a.txt").exists()
 
 
-def test_what_is_merged_is_what_was_tried_whatever_is_set_for_the_branch(bench: WorktreeBench):
+def test_merge_options_of_the_branch_do_not_change_the_merge(bench: WorktreeBench):
     worktree = bench.begun()
     for options in ("--squash", "--no-commit --no-ff", "-s ours"):
         new = f"{options}.txt"

@@ -1,4 +1,4 @@
-"""Making worktrees, coming back to them, taking up what is there."""
+"""Creating, resuming, listing and importing worktrees."""
 
 import os
 import re
@@ -36,7 +36,7 @@ from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, git,
 
 
 @pytest.mark.parametrize(
-    ("said", "branch"),
+    ("text", "branch"),
     [
         ("Fix the Parser!", "fix-the-parser"),
         ("feature/New UI", "feature/new-ui"),
@@ -48,8 +48,8 @@ from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, git,
         ("!!!", ""),
     ],
 )
-def test_a_name_of_the_users_is_made_fit(said: str, branch: str):
-    assert own_branch(said) == branch
+def test_a_user_given_name_becomes_a_valid_branch(text: str, branch: str):
+    assert own_branch(text) == branch
 
 
 def test_an_automatic_name_is_made_from_the_prompt():
@@ -74,15 +74,15 @@ def test_branch_and_folder_must_both_be_free(branches: list[str], folders: list[
 
 
 @given(st.text(max_size=120))
-def test_whatever_is_said_git_can_have_it_as_a_branch(said: str):
-    for branch in (own_branch(said), automatic_branch(said)):
+def test_any_text_becomes_a_valid_branch(text: str):
+    for branch in (own_branch(text), automatic_branch(text)):
         assert re.fullmatch(r"(?:[a-z0-9_]+(?:-+[a-z0-9_]+)*(?:/|$))*", branch)
         assert not branch.endswith(("/", "-"))
         assert len(branch) <= 56
         assert "/" not in folder_name(branch)
 
 
-def test_one_to_four_versions_share_a_name_that_is_free_for_all():
+def test_one_to_four_versions_share_a_free_name():
     assert version_branches("fix", 3) == ["fix", "fix_v2", "fix_v3"]
     assert [len(version_branches("fix", asked)) for asked in (0, 1, 4, 9)] == [1, 1, 4, 4]
     assert free_for_versions("agent/x", 3, ["agent/x_v3"], []) == "agent/x-2"
@@ -90,7 +90,7 @@ def test_one_to_four_versions_share_a_name_that_is_free_for_all():
     assert free_for_versions("agent/x", 2, ["agent/x", "agent/x-2_v2"], []) == "agent/x-3"
 
 
-def test_a_worktree_lies_in_the_project_and_git_does_not_see_it(bench: WorktreeBench):
+def test_a_worktree_is_inside_the_project_and_git_ignores_it(bench: WorktreeBench):
     worktree = bench.made("agent/fix-it")
     assert worktree.path == str(bench.place / "agent-fix-it")
     assert (worktree.branch, worktree.parent_branch) == ("agent/fix-it", "main")
@@ -106,26 +106,26 @@ def test_taken_names_get_a_number_and_nothing_is_overwritten(bench: WorktreeBenc
     put(bench.place / "local", {"mine": b"m"})
     assert bench.made().branch == "agent/work-3"
     assert (bench.place / "agent-work-2/mine.txt").read_bytes() == b"mine"
-    assert bench.made("other/work").branch == "other-work", "a branch is called like the prefix"
+    assert bench.made("other/work").branch == "other-work", "a branch has the name of the prefix"
     git(bench.folder, "branch", "local")
     assert code_of(bench.handler.import_branch("local")) is Code.PATH_EXISTS
     assert (bench.place / "local/mine").read_bytes() == b"m"
 
 
-def test_the_base_is_what_the_user_says_or_else_where_the_project_is(bench: WorktreeBench):
+def test_the_base_is_given_or_the_current_commit(bench: WorktreeBench):
     git(bench.folder, "checkout", "-q", "-b", "other")
     put(bench.folder, {"b.txt": b"other\n"})
     git(bench.folder, "commit", "-q", "-am", "other")
-    by_default, said = bench.handler.create("one"), bench.handler.create("two", base="main")
+    by_default, explicit = bench.handler.create("one"), bench.handler.create("two", base="main")
     assert isinstance(by_default, Created)
-    assert isinstance(said, Created)
-    bases = [each.worktree.parent_branch for each in (by_default, said)]
+    assert isinstance(explicit, Created)
+    bases = [each.worktree.parent_branch for each in (by_default, explicit)]
     assert bases == ["other", "main"]
-    assert (Path(said.worktree.path) / "b.txt").read_bytes() == b"bee\n"
+    assert (Path(explicit.worktree.path) / "b.txt").read_bytes() == b"bee\n"
     assert code_of(bench.handler.create("four", base="nowhere")) is Code.BASE_NOT_FOUND
 
 
-def test_branches_begin_at_what_the_remote_has_now_and_are_taken_up_from_it(
+def test_branches_start_at_the_remote_state_and_can_be_imported_from_it(
     bench: WorktreeBench, tmp_path: Path
 ):
     remote, colleague = tmp_path / "remote", tmp_path / "colleague"
@@ -164,7 +164,7 @@ def test_a_remote_that_is_a_program_is_not_run(bench: WorktreeBench, tmp_path: P
     assert not (tmp_path / "sprung").exists()
 
 
-def test_what_is_no_name_for_a_branch_is_refused(bench: WorktreeBench):
+def test_invalid_branch_names_are_refused(bench: WorktreeBench):
     handler = bench.handler
     for name in ("", "-b", "a..b", "a b", "@{-1}", "x.lock", "../x", "HEAD~1", "--force"):
         assert code_of(handler.import_branch(name)) is Code.BAD_NAME, name
@@ -173,9 +173,7 @@ def test_what_is_no_name_for_a_branch_is_refused(bench: WorktreeBench):
         assert code_of(handler.create_versions(name, label="x", versions=2)) is Code.BAD_NAME, name
 
 
-def test_a_note_that_lies_or_was_torn_leads_a_worktree_nowhere_else(
-    bench: WorktreeBench, tmp_path: Path
-):
+def test_a_forged_or_torn_note_does_not_redirect_a_worktree(bench: WorktreeBench, tmp_path: Path):
     worktree = bench.begun()
     note = bench.folder / ".git/worktrees/agent-work/rookery-worktree.json"
     note.write_text(note.read_text().replace(worktree.path, str(tmp_path)))
@@ -185,14 +183,14 @@ def test_a_note_that_lies_or_was_torn_leads_a_worktree_nowhere_else(
     assert (found.branch, found.path) == (worktree.branch, worktree.path)
 
 
-def test_what_is_no_repository_or_has_no_commit_is_said(tmp_path: Path):
+def test_a_folder_without_repository_or_commit_is_reported(tmp_path: Path):
     handler = WorktreeOperations(tmp_path)
     assert code_of(handler.create("x")) is Code.NOT_GIT_REPO
     git(tmp_path, "init", "-q")
     assert code_of(handler.create("x")) is Code.NO_COMMITS
 
 
-def test_large_files_without_the_program_for_them_are_said(bench: WorktreeBench):
+def test_lfs_files_without_git_lfs_are_reported(bench: WorktreeBench):
     put(bench.folder, {".gitattributes": b"*.bin filter=lfs diff=lfs merge=lfs -text\n"})
     git(bench.folder, "commit", "-q", "-am", "large")
     if shutil.which("git-lfs"):
@@ -203,20 +201,20 @@ def test_large_files_without_the_program_for_them_are_said(bench: WorktreeBench)
         assert b"x" not in git(bench.folder, "branch", "--list", "x")
 
 
-def test_a_link_in_the_place_of_worktrees_is_refused(bench: WorktreeBench, tmp_path: Path):
+def test_a_link_in_place_of_the_worktree_folder_is_refused(bench: WorktreeBench, tmp_path: Path):
     (tmp_path / "elsewhere").mkdir()
     (bench.folder / ".roo").symlink_to(tmp_path / "elsewhere")
     assert code_of(bench.handler.create("x")) is Code.OUTSIDE
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
-def test_versions_stand_side_by_side(bench: WorktreeBench):
+def test_versions_get_parallel_worktrees(bench: WorktreeBench):
     git(bench.folder, "branch", "agent/try_v2")
     made: dict[int, object] = {}
-    said = bench.handler.create_versions(
+    obstacle = bench.handler.create_versions(
         "agent/try", label="Try", versions=3, on_ready=made.__setitem__
     )
-    assert (said, list(made)) == (None, [1, 2, 3])
+    assert (obstacle, list(made)) == (None, [1, 2, 3])
     created = [each for each in made.values() if isinstance(each, Created)]
     trees = [each.worktree for each in created]
     assert [each.branch for each in trees] == ["agent/try-2", "agent/try-2_v2", "agent/try-2_v3"]
@@ -236,7 +234,7 @@ assert isinstance(created, Created), created
 """
 
 
-def test_two_who_create_at_once_get_worktrees_of_their_own(bench: WorktreeBench):
+def test_concurrent_creations_get_separate_worktrees(bench: WorktreeBench):
     both = [start_program(CREATE_SAME, str(bench.folder)) for _ in range(2)]
     assert [each.wait() for each in both] == [0, 0]
     listed = bench.handler.listed()
@@ -260,7 +258,7 @@ def test_all_worktrees_are_listed_with_their_states(bench: WorktreeBench):
     ]
 
 
-def test_a_worktree_that_is_there_is_used_and_a_missing_one_made_again_from_its_branch(
+def test_an_existing_worktree_is_reused_and_a_missing_one_recreated(
     bench: WorktreeBench,
 ):
     worktree = bench.begun()
@@ -316,7 +314,7 @@ def a_link_to_the_project(bench: WorktreeBench, worktree: Worktree) -> None:
         (a_link_to_the_project, Code.BROKEN),
     ],
 )
-def test_where_it_cannot_be_resumed_nothing_takes_its_place(
+def test_a_worktree_that_cannot_be_resumed_is_not_replaced(
     bench: WorktreeBench, change: Callable[[WorktreeBench, Worktree], None], code: Code
 ):
     worktree = bench.begun()
@@ -327,7 +325,7 @@ def test_where_it_cannot_be_resumed_nothing_takes_its_place(
     assert git(bench.folder, "worktree", "list") == before
 
 
-def test_an_imported_worktree_is_only_forgotten(bench: WorktreeBench, tmp_path: Path):
+def test_removing_an_imported_worktree_keeps_its_files(bench: WorktreeBench, tmp_path: Path):
     mine = tmp_path / "mine"
     git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(mine))
     git(bench.folder, "branch", "free")
@@ -342,7 +340,7 @@ def test_an_imported_worktree_is_only_forgotten(bench: WorktreeBench, tmp_path: 
     assert code_of(bench.handler.import_worktree(tmp_path)) is Code.BROKEN
 
 
-def test_a_project_that_is_a_worktree_itself_has_worktrees_too(
+def test_a_project_that_is_itself_a_worktree_can_have_worktrees(
     bench: WorktreeBench, tmp_path: Path
 ):
     git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"))
@@ -353,7 +351,7 @@ def test_a_project_that_is_a_worktree_itself_has_worktrees_too(
     assert inner.handler.resume(worktree) == Resumed(worktree=worktree)
 
 
-def test_a_worktree_that_was_not_made_to_its_end_is_not_worked_in(bench: WorktreeBench):
+def test_an_unfinished_worktree_is_not_used(bench: WorktreeBench):
     worktree = bench.begun()
     (bench.folder / ".git/worktrees/agent-work/locked").write_text("initializing")
     assert bench.handler.state_of(worktree) is WorktreeState.UNFINISHED

@@ -1,5 +1,7 @@
-"""What whoever works in a worktree can write of git's own: nothing of it makes git run a program of
-theirs, or takes another worktree's place."""
+"""Hostile git files written by an agent in a worktree.
+
+None of them makes git run a program or lets one worktree replace another.
+"""
 
 import os
 import shutil
@@ -45,7 +47,7 @@ HOOKS = (
 
 
 def set_traps(bench: WorktreeBench, trap: Path) -> None:
-    """Programs in every place where git would look for one."""
+    """Plant a program in every place where git looks for one."""
     program = f"touch {trap}; cat"
     with (bench.folder / ".git/config").open("a") as config:
         for section, keys in TRAPS.items():
@@ -57,8 +59,8 @@ def set_traps(bench: WorktreeBench, trap: Path) -> None:
     (bench.folder / ".git/info/attributes").write_text("a.txt merge=x diff=x\n")
 
 
-def test_nothing_that_the_repository_names_is_run(bench: WorktreeBench, tmp_path: Path):
-    """Not when a worktree is made, applied, finished, merged, reviewed, reverted or removed."""
+def test_programs_named_by_the_repository_are_not_run(bench: WorktreeBench, tmp_path: Path):
+    """Not on creating, applying, finishing, merging, reviewing, reverting or removing one."""
     git(bench.folder, "branch", "meanwhile")
     put(bench.folder, {"b.txt": b"main\n"})
     git(bench.folder, "commit", "-q", "-am", "main")
@@ -91,7 +93,7 @@ def test_nothing_that_the_repository_names_is_run(bench: WorktreeBench, tmp_path
 
 
 def impostor(bench: WorktreeBench, worktree: Worktree, *, common: str = "../..") -> Path:
-    """A folder of git's that names a worktree's files and is listed before the worktree's own."""
+    """An admin folder that claims a worktree's files and sorts before its own."""
     own = bench.folder / ".git/worktrees" / Path(worktree.path).name
     made = own.with_name("0")
     shutil.copytree(own, made)
@@ -99,7 +101,7 @@ def impostor(bench: WorktreeBench, worktree: Worktree, *, common: str = "../..")
     return made
 
 
-def repository_of_theirs(bench: WorktreeBench, worktree: Worktree, trap: Path) -> Path:
+def planted_repository(bench: WorktreeBench, worktree: Worktree, trap: Path) -> Path:
     theirs = Path(worktree.path) / "theirs"
     shutil.copytree(bench.folder / ".git", theirs, ignore=shutil.ignore_patterns("worktrees"))
     with (theirs / "config").open("a") as config:
@@ -111,7 +113,7 @@ def repository_of_theirs(bench: WorktreeBench, worktree: Worktree, trap: Path) -
 @pytest.mark.parametrize("place", ["worktree", "project"])
 def test_no_file_leads_git_to_another_repository(bench: WorktreeBench, tmp_path: Path, place: str):
     worktree = bench.begun()
-    theirs = repository_of_theirs(bench, worktree, tmp_path / "trap")
+    theirs = planted_repository(bench, worktree, tmp_path / "trap")
     if place == "worktree":
         own = impostor(bench, worktree, common=str(theirs))
         shutil.copy(own / "commondir", own.with_name(Path(worktree.path).name) / "commondir")
@@ -127,10 +129,10 @@ def test_no_file_leads_git_to_another_repository(bench: WorktreeBench, tmp_path:
 
 
 def test_settings_that_change_while_they_are_read_run_nothing(bench: WorktreeBench, tmp_path: Path):
-    """They are harmless when git is asked what they name, and not when it is at work."""
+    """The settings are harmless when they are checked and harmful when git runs."""
     trap = tmp_path / "trap"
     worktree = bench.begun()
-    theirs = repository_of_theirs(bench, worktree, trap)
+    theirs = planted_repository(bench, worktree, trap)
     harmful = (theirs / "config").read_text()
     (theirs / "config").write_text(harmful.partition("[user]")[0])
     impostor(bench, worktree, common=str(theirs))
@@ -142,7 +144,7 @@ def test_settings_that_change_while_they_are_read_run_nothing(bench: WorktreeBen
     assert not trap.exists()
 
 
-def test_a_folder_that_names_anothers_files_does_not_take_its_place(bench: WorktreeBench):
+def test_an_impostor_admin_folder_does_not_replace_the_real_one(bench: WorktreeBench):
     worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"b.txt": b"only staged\n"})
@@ -161,9 +163,11 @@ def test_a_folder_that_names_anothers_files_does_not_take_its_place(bench: Workt
     assert git(bench.folder, "show", f"{removed.keep.ref}^2:b.txt") == b"only staged\n"
 
 
-def test_what_is_finished_is_in_the_projects_own_repository(bench: WorktreeBench, tmp_path: Path):
+def test_finished_work_is_committed_to_the_projects_own_repository(
+    bench: WorktreeBench, tmp_path: Path
+):
     worktree = bench.begun()
-    theirs = repository_of_theirs(bench, worktree, tmp_path / "trap")
+    theirs = planted_repository(bench, worktree, tmp_path / "trap")
     shutil.move(theirs, tmp_path / "theirs")
     (Path(worktree.path) / ".gitattributes").unlink()
     impostor(bench, worktree, common=str(tmp_path / "theirs"))
@@ -172,7 +176,7 @@ def test_what_is_finished_is_in_the_projects_own_repository(bench: WorktreeBench
 
 
 @pytest.mark.parametrize("name", [".gitignore", ".gitattributes"])
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(
+def test_a_pipe_in_place_of_a_file_does_not_block(
     bench: WorktreeBench, monkeypatch: pytest.MonkeyPatch, name: str
 ):
     monkeypatch.setattr(named_git, "_LONGEST", 0.5)

@@ -1,4 +1,4 @@
-"""Whatever is in a worktree, and wherever the product is killed: every byte is found again.
+"""No byte of a worktree is lost, whatever it holds and wherever rookery is killed.
 
 A short run always, a long one with ROOKERY_TORTURE=1.
 """
@@ -63,7 +63,7 @@ STEPS = st.one_of(
 
 
 def take(folder: Path, step: tuple[str, str, bytes]) -> None:
-    """One step of somebody at work; what cannot be done is not."""
+    """One random step of work; impossible steps are skipped."""
     what, name, data = step
     path = folder / name
     try:
@@ -148,7 +148,7 @@ def committed(bench: WorktreeBench) -> Worktree:
 
 
 def gone(bench: WorktreeBench) -> Worktree:
-    """The folder is gone, and with it its files; what was staged git still has."""
+    """Delete the folder and its files; git still has the staged content."""
     worktree = at_work(bench)
     Path(worktree.path).rename(bench.folder / ".git" / "elsewhere")
     return worktree
@@ -183,7 +183,7 @@ POINTS = [
 @pytest.mark.parametrize(
     ("operation", "begin", "point"), POINTS, ids=[f"{each[0]} {each[2]}" for each in POINTS]
 )
-def test_killed_at_any_point_nothing_is_lost_and_the_next_start_goes_on(
+def test_killed_at_any_point_nothing_is_lost_and_the_next_start_continues(
     bench: WorktreeBench, operation: str, begin: Callable[[WorktreeBench], Worktree], point: str
 ):
     bench.begun(begin)
@@ -202,7 +202,7 @@ def test_killed_at_any_point_nothing_is_lost_and_the_next_start_goes_on(
 
 
 def works_in_group(group: int) -> bool:
-    """Whether a git is left that was killed and has not noticed yet."""
+    """Whether a killed git process of the group is still alive."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             state, _, its_group, *_ = stat.read_bytes().rpartition(b")")[2].split()
@@ -232,7 +232,7 @@ def test_killed_with_all_its_gits_at_any_instant_nothing_is_lost(tmp_path: Path,
 
 
 def test_every_point_is_known():
-    """So that a new instant does not go untried."""
+    """So that a new kill point does not go untested."""
     source = Path(worktree_folders.__file__).parents[2] / "src/rookery/manager/worktrees"
     said = "".join(path.read_text(encoding="utf-8") for path in source.glob("*.py"))
     known = {each.split('"')[1] for each in said.split("faults.kp(")[1:]}

@@ -1,4 +1,4 @@
-"""What a new worktree is given: files, ports, and the project's own set-up."""
+"""What a new worktree gets: files, ports and the project's set-up script."""
 
 import os
 import socket
@@ -37,7 +37,7 @@ def test_environment_files_and_listed_ignored_files_are_copied(bench: WorktreeBe
     assert (folder / ".env").stat().st_mode & 0o777 == 0o600
     assert sorted(os.listdir(folder / "cache")) == ["kept.db"]
     assert not (folder / "sub").exists()
-    assert (folder / ".env.shared").read_bytes() == b"tracked\n", "the branch has its own"
+    assert (folder / ".env.shared").read_bytes() == b"tracked\n", "the branch has its own file"
 
 
 def test_nothing_is_overwritten_and_no_link_is_followed(bench: WorktreeBench, tmp_path: Path):
@@ -99,10 +99,10 @@ async def test_the_setup_script_runs_in_the_worktree_with_live_output(bench: Wor
     assert not (Path(worktree.path) / "sprung").exists()
     environ = {"PATH": os.defpath, "SOME_API_KEY": "xyzzy", "HOME": "/nowhere"}
     said = (await run(bench, worktree, "env\n", environ=environ)).output
-    assert ("xyzzy" in said, "HOME=/nowhere" in said) == (False, True), "it gets no keys"
+    assert ("xyzzy" in said, "HOME=/nowhere" in said) == (False, True), "the script gets no keys"
 
 
-async def test_a_script_that_takes_too_long_is_ended_with_all_it_started(bench: WorktreeBench):
+async def test_a_slow_script_is_ended_with_its_children(bench: WorktreeBench):
     worktree = bench.begun()
     text = "echo begun; sleep 600 & echo $! >pid; wait\n"
     ended = await run(bench, worktree, text, seconds=1.0)
@@ -117,7 +117,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_a_script_that_is_a_link_or_too_large_is_none(bench: WorktreeBench):
+def test_a_linked_or_large_script_is_ignored(bench: WorktreeBench):
     assert setup_script(bench.folder) is None
     put(bench.folder, {".roo/other": b"true\n"})
     (bench.folder / ".roo/setup-script").symlink_to("other")

@@ -60,8 +60,10 @@ def test_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
 
 
 def test_a_clean_worktree_leaves_its_branch_and_no_reference(bench: WorktreeBench):
-    """A file that is the project's own is not put into the repository, and what is left of a
-    deletion that was interrupted is cleaned up at the next start."""
+    """A file of the project itself is not added to the repository.
+
+    The rest of an interrupted deletion is removed at the next start.
+    """
     worktree = bench.begun()
     put(bench.folder, {".env": b"KEY=secret\n"})
     assert bench.handler.copy_included(worktree)
@@ -97,7 +99,7 @@ def in_conflict(bench: WorktreeBench, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("work", [overlooked, on_a_branch_without_a_commit, in_conflict])
-def test_unusual_work_is_kept_whole(
+def test_unusual_work_is_kept_completely(
     bench: WorktreeBench, work: Callable[[WorktreeBench, Path], None]
 ):
     worktree = bench.begun()
@@ -112,7 +114,7 @@ def test_unusual_work_is_kept_whole(
         assert git(bench.folder, "show", f"{removed.keep.ref}^3:2/a.txt") == b"theirs\n"
 
 
-def test_commits_that_no_branch_leads_to_are_kept(bench: WorktreeBench):
+def test_commits_on_no_branch_are_kept(bench: WorktreeBench):
     worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"lone.txt": b"on no branch\n"})
@@ -128,7 +130,7 @@ def test_commits_that_no_branch_leads_to_are_kept(bench: WorktreeBench):
     assert lone in git(bench.folder, "rev-list", "--all").decode().split()
 
 
-def test_an_unmerged_branch_that_is_deleted_stays_under_a_reference(bench: WorktreeBench):
+def test_a_deleted_unmerged_branch_is_kept_as_a_reference(bench: WorktreeBench):
     worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"a.txt": b"committed\n"})
@@ -166,7 +168,7 @@ def locked(folder: Path) -> None:
 
 
 def changed_since(folder: Path) -> None:
-    """More than was agreed to would be lost."""
+    """More would be lost than the plan showed."""
     put(folder, {"packages/x": b"x"})
 
 
@@ -181,21 +183,23 @@ HINDRANCES = {
 
 
 @pytest.mark.parametrize("hinder", HINDRANCES)
-def test_what_cannot_be_kept_is_not_removed(bench: WorktreeBench, hinder: Callable[[Path], None]):
+def test_a_worktree_that_cannot_be_kept_is_not_removed(
+    bench: WorktreeBench, hinder: Callable[[Path], None]
+):
     worktree = bench.begun()
     folder = Path(worktree.path)
     plan = bench.planned(worktree)
     hinder(folder)
-    said = bench.handler.remove(plan)
-    assert isinstance(said, Obstacle)
-    assert (said.code, said.paths) == HINDRANCES[hinder]
+    obstacle = bench.handler.remove(plan)
+    assert isinstance(obstacle, Obstacle)
+    assert (obstacle.code, obstacle.paths) == HINDRANCES[hinder]
     assert [each.name for each in bench.place.iterdir()] == [folder.name]
     assert (folder / "a.txt").exists()
     if (folder / "closed").exists():
         (folder / "closed").chmod(0o700)
 
 
-def test_folders_elsewhere_are_refused(bench: WorktreeBench, tmp_path: Path):
+def test_folders_outside_the_project_are_refused(bench: WorktreeBench, tmp_path: Path):
     git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"))
     imported = bench.handler.import_worktree(tmp_path / "mine")
     assert not isinstance(imported, Obstacle)
@@ -205,7 +209,7 @@ def test_folders_elsewhere_are_refused(bench: WorktreeBench, tmp_path: Path):
     assert (tmp_path / "mine" / "a.txt").exists()
 
 
-def test_what_was_kept_comes_back_as_it_was(bench: WorktreeBench):
+def test_kept_work_can_be_restored_exactly(bench: WorktreeBench):
     worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"b.txt": b"staged\n"})
@@ -226,13 +230,13 @@ def test_what_was_kept_comes_back_as_it_was(bench: WorktreeBench):
     assert not os.access(again / "run.sh", os.X_OK)
 
 
-def test_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(bench: WorktreeBench):
+def test_an_interrupted_removal_is_not_taken_for_a_missing_worktree(bench: WorktreeBench):
     worktree = bench.begun()
     put(Path(worktree.path), {"new": b"n"})
     Path(worktree.path).rename(bench.place / ".removing-agent-work-00000000")
-    for said in (bench.handler.resume(worktree), bench.handler.remove(bench.planned(worktree))):
-        assert isinstance(said, Obstacle)
-        assert said.code is Code.UNFINISHED
+    for obstacle in (bench.handler.resume(worktree), bench.handler.remove(bench.planned(worktree))):
+        assert isinstance(obstacle, Obstacle)
+        assert obstacle.code is Code.UNFINISHED
     recovered = result(RecoveredWork, bench.handler.recover())
     assert len(recovered.keeps) == 1
     assert ("new", b"n") in bench.held()
@@ -262,12 +266,12 @@ def test_writes_during_a_removal_stop_it(bench: WorktreeBench, writes: str):
     assert writer.stdout
     try:
         assert writer.stdout.readline() == b"begun\n"
-        said = bench.handler.remove(plan)
+        obstacle = bench.handler.remove(plan)
     finally:
         writer.kill()
         writer.wait()
         writer.stdout.close()
-    assert isinstance(said, Obstacle)
-    assert said.code is Code.CHANGED
+    assert isinstance(obstacle, Obstacle)
+    assert obstacle.code is Code.CHANGED
     assert folder.is_dir()
     assert [each.name for each in bench.place.iterdir()] == [folder.name]

@@ -65,7 +65,7 @@ def test_this_folder_is_trusted_and_forgotten(here: Path, store: TrustStore, cap
 
 def test_project_files_are_listed_before_trusting_and_not_read(here: Path, capsys: Captured):
     (here / ".rookery").mkdir()
-    os.mkfifo(here / ".rookery" / "settings.toml")  # whoever read it would wait for ever
+    os.mkfifo(here / ".rookery" / "settings.toml")  # reading it would block forever
     (here / ".rookery" / "hooks").mkdir()
     (here / "AGENTS.md").symlink_to("nowhere")
     (here / "README.md").touch()
@@ -213,7 +213,9 @@ def test_in_the_home_folder_nothing_is_asked(
     assert "is your home folder" in capsys.readouterr().out
 
 
-def test_a_yes_that_cannot_be_stored_applies_to_this_run(here: Path, store: TrustStore, home: Path):
+def test_an_approval_that_cannot_be_stored_applies_to_this_run(
+    here: Path, store: TrustStore, home: Path
+):
     (home / "config").mkdir(parents=True)
     (home / "config" / "trust.json").write_text("[")
     (home / "config" / "trust.json").chmod(0o600)

@@ -1,4 +1,4 @@
-"""`rookery auth`: keys kept in a keyring or in a file, told of and removed.
+"""`rookery auth`: keys in a keyring or in a file, listed and removed.
 
 The keyring is reached through the package `keyring`, in processes of their own, with a backend of
 the tests' at its other end.
@@ -54,7 +54,7 @@ class Machine:
         return kept
 
     def key_found(self, **environ: str) -> "subprocess.CompletedProcess[str]":
-        """Look a key up as a run does: where it is from and whether it took the keyring."""
+        """Look up a key like a run: its source, and whether the keyring was loaded."""
         done = self.run("find-key", str(self.file), **environ)
         assert (done.returncode, done.stderr) == (0, "")
         return done

@@ -1,4 +1,4 @@
-"""Which session is meant by the beginning of its id."""
+"""Finding a session by the beginning of its id."""
 
 import os
 from pathlib import Path

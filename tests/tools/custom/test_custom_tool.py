@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Project:
-    """A trusted folder with a tool that nobody has agreed to yet."""
+    """A trusted folder with a tool that is not approved yet."""
 
     def __init__(self, folder: Path) -> None:
         self.bench = Bench(folder, Limits())
@@ -75,7 +75,7 @@ async def test_the_question_names_the_tool_its_program_line_and_the_arguments(pr
     assert action.notes == ["tool: say_it", """arguments: {"words": "it's $HOME"}"""]
 
 
-async def test_a_yes_by_hand_agrees_to_the_tool_as_it_is(project: Project):
+async def test_a_manual_approval_covers_the_current_version_of_the_tool(project: Project):
     action = await project.prepare()
     assert await decision(action) is Decision.ASK
     with pytest.raises(Denied, match="have not approved"):

@@ -1,7 +1,7 @@
-"""Every editing tool on every kind of file: what an edit does not name stays, to the byte.
+"""Every editing tool on every kind of file: bytes outside the edit never change.
 
-A file is told here as lines with their ends, and an edit as lines that give way to others. What
-must come out is worked out from these alone, and not by anything of the product.
+A file is a list of lines with their ends, and an edit replaces some lines. The expected result is
+computed from these alone, without product code.
 """
 
 import os
@@ -141,7 +141,7 @@ def edits(kind: str, count: int) -> list[Edit]:
 KINDS = ("first", "middle", "last", "delete", "insert", "several", "same", "missing")
 
 
-# ── how each tool is told ───────────────────────────────────────────────────────────────
+# ── the arguments of each tool ──────────────────────────────────────────────────────────
 
 
 def calls(tool: str, kind: str, file: File) -> Iterator[dict[str, object]]:
@@ -269,7 +269,7 @@ def applies(tool: str, kind: str, file: File) -> bool:
         return False
     if kind == "same":
         return tool in REPEATED
-    # a whole file is never missed, and one with bytes that are no text cannot be said
+    # a whole file always matches, and invalid bytes cannot be written in arguments
     return tool != "write_to_file" or (kind != "missing" and file.name != "Latin-1")
 
 
@@ -286,7 +286,7 @@ def test_the_corpus_is_large():
 
 
 def laid_out(bench: Workbench, file: File, place: str) -> str:
-    """Put the file on disk; the path by which the tools are told of it."""
+    """Write the file; return the path for the tools."""
     root = bench.root / place
     bench.put(f"{place}/folder/real.txt", file.data).chmod(file.mode)
     match file.linked:

@@ -1,4 +1,4 @@
-"""Long texts: nothing of them is left out, and only what is near is laid out."""
+"""Long texts are shown in full, and only their visible part is laid out."""
 
 import json
 import time
@@ -69,7 +69,7 @@ def test_a_line_of_thousands_of_characters_can_be_read_in_full(message: dict[str
     assert "".join(LONG.split()) in words_of(**message).replace("▏", "")
 
 
-def test_a_long_result_of_a_call_is_unfolded_in_full():
+def test_a_long_call_result_unfolds_in_full():
     message = Message(ts=1, type="ask", ask="tool", content='{"tool": "readFile"}', answered=True)
     result = "\n".join(f"line {n}" for n in range(3_000))
     shown = ShownRow(message=message, ended="done", result=result, unfolded=True)
@@ -87,7 +87,7 @@ def test_each_piece_of_a_huge_text_is_small(text: str):
     assert time.thread_time() - begun < KEY_SECONDS
 
 
-def test_a_text_that_grows_letter_by_letter_ends_as_if_it_had_come_at_once():
+def test_a_text_streamed_by_letter_ends_like_one_that_came_at_once():
     text = (
         "# A\n\n1. one\n2. two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nx\n\ny\n```\nend"
         + LONG[:PART]
@@ -112,7 +112,7 @@ def test_a_text_that_grows_letter_by_letter_ends_as_if_it_had_come_at_once():
     ],
     ids=["table", "numbered list", "code", "quotation"],
 )
-def test_what_is_cut_into_parts_looks_like_one_block(text: str, last: str):
+def test_a_block_drawn_in_parts_looks_like_one_block(text: str, last: str):
     assert len(parts_of(text)) > 1
     lines = [line.plain.rstrip() for line in markdown(text, 60, LOOK)]
     assert "" not in lines
@@ -128,13 +128,13 @@ def test_a_long_line_is_cut_outside_links_and_code():
     assert line[:at].count("`") % 2 == 0
 
 
-def test_a_cell_that_is_too_long_takes_several_lines():
+def test_a_long_table_cell_takes_several_lines():
     text = "| a | b |\n|---|---|\n| " + "long words " * 20 + "end | x |"
     assert "end" in " ".join(line.plain for line in markdown(text, 40, LOOK))
     assert max(line.cell_len for line in markdown(text, 40, LOOK)) <= 40
 
 
-def test_a_table_with_too_many_columns_is_reported_row_by_row():
+def test_a_table_with_too_many_columns_is_drawn_row_by_row():
     heads = "|".join(f"h{n}" for n in range(30))
     cells = "|".join(f"cell{n}" for n in range(30))
     text = f"|{heads}|\n|{'-|' * 30}\n|{cells}|"
@@ -142,7 +142,7 @@ def test_a_table_with_too_many_columns_is_reported_row_by_row():
 
 
 @pytest.mark.anyio
-async def test_keys_are_handled_soon_whatever_is_shown():
+async def test_keys_are_handled_quickly_whatever_is_shown():
     async with play() as played:
         for number, (name, text) in enumerate(HUGE.items()):
             played.host.tell(RequestStarted(request_id=f"r{number}", model="m"))
@@ -157,7 +157,7 @@ async def test_keys_are_handled_soon_whatever_is_shown():
 
 
 @pytest.mark.anyio
-async def test_a_huge_change_can_be_approved_only_after_its_end_was_in_sight():
+async def test_a_huge_change_can_be_approved_only_after_scrolling_to_its_end():
     diff = "@@ -0,0 +1,30000 @@\n" + "".join(f"+line {n}\n" for n in range(30_000))
     async with play() as played:
         asked = replace(EDIT, diff=f"{diff}+THE END\n")

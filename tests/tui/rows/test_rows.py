@@ -1,4 +1,4 @@
-"""How rows are drawn, family by family."""
+"""How each kind of row is drawn."""
 
 import json
 from typing import Any
@@ -54,11 +54,11 @@ def edit(diff: str) -> Message:
     ],
     ids=lambda value: value.say or value.ask if isinstance(value, Message) else "",
 )
-def test_each_family_has_its_look(message: Message, expected: list[str]):
+def test_each_kind_of_row_has_its_own_style(message: Message, expected: list[str]):
     assert lines(message) == expected
 
 
-def test_an_edit_that_was_not_asked_about_shows_its_diff_and_not_what_the_model_wrote():
+def test_an_auto_approved_edit_shows_its_diff_and_not_the_models_blocks():
     blocks = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
     payload = {
         "tool": "appliedDiff",
@@ -86,11 +86,13 @@ def test_a_call_is_one_line_until_it_is_unfolded():
         ("", None, "● $ make"),
     ],
 )
-def test_the_head_of_a_command_shows_how_it_ended(ended: str, exit_code: int | None, head: str):
+def test_the_first_line_of_a_command_shows_how_it_ended(
+    ended: str, exit_code: int | None, head: str
+):
     assert lines(ask("command", "make"), ended=ended, exit_code=exit_code) == [head]
 
 
-def test_of_an_edit_the_beginnings_of_two_hunks_are_seen_and_the_rest_is_counted():
+def test_an_edit_shows_the_start_of_two_hunks_and_counts_the_rest():
     hunk = "@@ -{0},1 +{0},9 @@\n" + "\n".join(f"+line {n}" for n in range(12))
     diff = "\n".join(hunk.format(start) for start in (1, 101, 201))
     shown = lines(edit(diff))
@@ -100,14 +102,14 @@ def test_of_an_edit_the_beginnings_of_two_hunks_are_seen_and_the_rest_is_counted
     assert sum(" + line" in line for line in lines(edit(diff), unfolded=True)) == 36
 
 
-def test_the_end_of_a_commands_output_is_seen():
+def test_the_end_of_a_commands_output_is_shown():
     text = "\n".join(f"line {n}" for n in range(30))
     shown = lines(say("command_output", text))
     assert shown[0] == "  ▏ … 20 lines above"
     assert shown[1:] == [f"  ▏ line {n}" for n in range(20, 30)]
 
 
-def test_what_is_asked_about_is_shown_only_where_it_is_asked():
+def test_a_pending_action_shows_only_its_title_in_the_conversation():
     message = Message(ts=1, type="ask", ask="tool", content=edit(DIFF).content, title="Edit a.py")
     assert lines(message) == ["○ Edit a.py  +1 −1"]
 
@@ -115,21 +117,21 @@ def test_what_is_asked_about_is_shown_only_where_it_is_asked():
 @pytest.mark.parametrize(
     ("badge", "words"), [("isOutsideWorkspace", "outside"), ("isProtected", "protected")]
 )
-def test_files_that_need_care_are_badged(badge: str, words: str):
+def test_outside_and_protected_files_have_a_badge(badge: str, words: str):
     message = ask("tool", json.dumps({"tool": "readFile", badge: True}), title="Read /etc/x")
     assert words in lines(message)[0]
 
 
-def test_rows_of_a_child_stand_behind_a_rule():
+def test_rows_of_a_child_are_indented_behind_a_line():
     assert lines(say("text", "inner"), depth=2) == ["│ │   inner"]
 
 
-def test_control_characters_tabs_and_returns_are_made_plain():
+def test_control_characters_tabs_and_returns_are_made_visible():
     (line,) = lines(say("user_feedback", "a\tb\x1b[31m\r"))
     assert line == "› a   b␛[31m"
 
 
-def test_numbers_in_a_diff_are_those_of_the_file():
+def test_line_numbers_in_a_diff_match_the_file():
     assert list(diff_lines("@@ -3,2 +3,2 @@\n a\n-b\n+c")) == [
         ScreenDiffLine("@", None, ""),
         ScreenDiffLine(" ", 3, "a"),
@@ -165,7 +167,7 @@ def test_markdown(text: str, expected: list[str]):
 
 
 @given(st.text(alphabet="ab \n-`#>*_[]()|1.界\t", max_size=200), st.integers(20, 60))
-def test_markdown_of_any_kind_fits_and_fails_never(text: str, width: int):
+def test_any_markdown_fits_and_never_fails(text: str, width: int):
     for line in markdown(text, width, LOOK):
         assert line.cell_len <= width
 
@@ -195,20 +197,20 @@ def test_lines_never_exceed_their_width(text: str, width: int):
         (RowKind.OUTPUT, RowKind.CALL, True, 1),
     ],
 )
-def test_what_belongs_together_stands_together(
+def test_related_rows_have_no_blank_line_between_them(
     above: RowKind, below: RowKind, tall: bool, gap: int
 ):
     assert gap_between(above, below, tall=tall) == gap
 
 
-def test_a_request_that_failed_is_seen():
+def test_a_failed_request_is_shown():
     failed = json.dumps({"cost": 0, "streamingFailedMessage": "The key expired."})
     assert row_kind(say("api_req_started", failed)) is RowKind.TROUBLE
     assert lines(say("api_req_started", failed)) == ["  ✗ The key expired."]
 
 
 @pytest.mark.parametrize("width", [20, 33, 60])
-def test_a_long_command_that_was_refused_is_shown_whole(width: int):
+def test_a_long_refused_command_is_shown_in_full(width: int):
     command = " ".join(f"word{n:02}" for n in range(8))
     text = " ".join(lines(ask("command", command), width, ended="denied", unfolded=True))
     for word in command.split():
@@ -217,6 +219,6 @@ def test_a_long_command_that_was_refused_is_shown_whole(width: int):
 
 
 @pytest.mark.parametrize(("count", "reported"), [(6, "… 1 more line"), (7, "… 2 more lines")])
-def test_one_is_one_and_two_are_several(count: int, reported: str):
+def test_counts_use_singular_and_plural(count: int, reported: str):
     command = "\n".join("x" for _ in range(count))
     assert lines(ask("command", command))[-1].strip() == reported

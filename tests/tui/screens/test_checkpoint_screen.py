@@ -1,4 +1,4 @@
-"""Checkpoints on the screen, with a real host: what was done, and going back before it."""
+"""The checkpoint screen with a real host: steps, diffs and rewinding."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +36,7 @@ SCRIPT = """\
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """What a real host does takes the time it takes."""
+    """A real host needs real time."""
     return "asyncio"
 
 
@@ -60,7 +60,7 @@ async def hosted(folder: Path) -> AsyncIterator[Host]:
 
 @asynccontextmanager
 async def done_task(folder: Path) -> AsyncIterator[tuple[BareApp, Pilot[Any], Path]]:
-    """A task that has written a file twice and is done."""
+    """A completed task that wrote a file twice."""
     async with hosted(folder) as host:
         await host.send(OpenTask(task_id="t", text="Make it."))
         app = BareApp(host, "t")
@@ -73,7 +73,7 @@ def reported(app: BareApp, kind: type) -> list[Any]:
     return [event.fact for event in app.events("t") if isinstance(event.fact, kind)]
 
 
-async def test_a_step_is_looked_at_and_its_files_are_put_back(tmp_path: Path):
+async def test_a_step_is_inspected_and_its_files_are_restored(tmp_path: Path):
     async with done_task(tmp_path) as (app, pilot, made):
         await app.push_screen(CheckpointScreen(app))
         await until(pilot, lambda: "File changes since then: 1 file." in seen(pilot))
@@ -90,7 +90,7 @@ async def test_a_step_is_looked_at_and_its_files_are_put_back(tmp_path: Path):
         assert not isinstance(app.screen, CheckpointScreen)
 
 
-async def test_the_conversation_goes_back_and_the_files_stay(tmp_path: Path):
+async def test_the_conversation_is_rewound_and_the_files_stay(tmp_path: Path):
     async with done_task(tmp_path) as (app, pilot, made):
         await app.push_screen(CheckpointScreen(app))
         await until(pilot, lambda: "File changes since then" in seen(pilot))
@@ -119,7 +119,7 @@ async def test_changes_by_others_are_kept_until_confirmed_twice(tmp_path: Path):
         await until(pilot, lambda: made.read_text() == "one\n")
 
 
-async def test_undo_shows_what_it_takes_back_and_a_no_changes_nothing(tmp_path: Path):
+async def test_undo_previews_its_changes_and_cancelling_changes_nothing(tmp_path: Path):
     async with done_task(tmp_path) as (app, pilot, made):
         assert await run_command("/undo", app, app)
         await until(pilot, lambda: "1 file restored:" in seen(pilot))
@@ -143,14 +143,16 @@ async def test_a_point_is_named_by_its_number(tmp_path: Path):
         assert app.toasts[-1] == "No such point: 4711. /checkpoints lists all."
 
 
-async def test_diffs_have_their_place_and_neither_a_refusal_nor_a_problem_is_taken_for_a_yes():
+async def test_diffs_are_placed_by_width_and_an_error_confirms_nothing():
     async with handler() as it:
         for size in ((80, 24), (160, 48)):
             await it.pilot.resize_terminal(*size)
             await it.open(CheckpointScreen)
             shown = await it.sees("prices.py  +5 −1")
             row = next(line for line in shown.splitlines() if "File changes" in line)
-            assert ("is a word" in row) is (size[0] == 160), "beside the points if there is room"
+            assert ("is a word" in row) is (size[0] == 160), (
+                "the diff is beside the points only on a wide terminal"
+            )
             await it.press("escape")
             await it.until(lambda: it.closed)
         await it.open(CheckpointScreen)

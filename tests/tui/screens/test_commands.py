@@ -1,4 +1,4 @@
-"""The commands of the full screen: typed with their slash, they open a screen or are done."""
+"""Slash commands of the full screen: they open a screen or act at once."""
 
 from pathlib import Path
 from typing import Any
@@ -48,14 +48,14 @@ SENDING: dict[str, object] = {
 }
 
 
-async def test_a_command_with_words_is_done_at_once():
+async def test_a_command_with_arguments_acts_at_once():
     async with handler() as it:
         for line in SENDING:
             assert await run_command(line, it.app, it.app)
         assert it.host.sent == list(SENDING.values())
 
 
-async def test_what_is_for_the_model_is_left_to_it_and_a_mistyped_command_is_not_sent():
+async def test_lines_for_the_model_are_not_commands_and_a_mistyped_command_is_not_sent():
     async with handler() as it:
         for line in ("/review the parser", "please /new", "/usr is full", ""):
             assert not await run_command(line, it.app, it.app), line
@@ -68,7 +68,7 @@ async def test_what_is_for_the_model_is_left_to_it_and_a_mistyped_command_is_not
         assert "/review" in it.app.toasts[-1]
 
 
-async def test_a_task_is_exported_and_nothing_is_written_over(tmp_path: Path):
+async def test_a_task_is_exported_without_overwriting_a_file(tmp_path: Path):
     async with handler() as it:
         target = tmp_path / "talk.md"
         await run_command(f"/export {target}", it.app, it.app)

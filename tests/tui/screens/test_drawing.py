@@ -1,4 +1,4 @@
-"""How screens put things: times, keys, trees, help; and that nothing written elsewhere escapes."""
+"""How side screens draw times, keys, trees and help, and escape foreign text."""
 
 import json
 from typing import Any
@@ -87,7 +87,7 @@ def test_times_are_shown_as_people_write_them(seconds: int, words: str):
     assert ago(now - seconds * SECOND, now) == words
 
 
-def test_what_is_long_past_is_reported_by_its_day():
+def test_an_old_time_is_shown_as_a_date():
     assert ago(1_700_000_000_000 - 30 * 86_400 * SECOND, 1_700_000_000_000) == "2023-10-15"
 
 
@@ -108,7 +108,7 @@ def test_cost_has_two_decimals():
         ("question_mark", "?"),
     ],
 )
-def test_keys_are_called_as_they_are_on_a_keyboard(key: str, name: str):
+def test_keys_have_the_names_printed_on_a_keyboard(key: str, name: str):
     assert key_label(key) == name
 
 
@@ -119,7 +119,7 @@ def test_a_binding_without_a_description_is_not_listed():
     assert [(use.key, use.what) for use in uses] == [("a or b", "One"), ("d", "Three")]
 
 
-def test_a_screen_says_itself_what_it_changes_of_what_it_inherits():
+def test_a_screen_can_override_inherited_bindings():
     keys = {use.key: use.what for use in key_uses(own_bindings(ConfirmScreen)) if use.shown}
     assert keys == {"y": "yes", "Esc": "no"}
 
@@ -136,13 +136,13 @@ def known(task_id: str, parent: str | None, created: int = 0) -> KnownTask:
     return KnownTask(task_id=task_id, title=task_id, parent=parent, created=created)
 
 
-def test_a_tree_has_its_branches():
+def test_a_task_tree_is_drawn_with_branches():
     tasks = [known("a", None), known("c", "a", 2), known("b", "a", 1), known("d", "b", 3)]
     nodes = tree("a", {task.task_id: task for task in tasks}, {})
     assert [node.branch + node.task.title for node in nodes] == ["a", "├ b", "│ └ d", "└ c"]
 
 
-def test_tasks_that_are_each_others_parents_end():
+def test_cyclic_parents_do_not_loop():
     tasks = {"a": known("a", "b"), "b": known("b", "a"), "c": known("c", "c")}
     assert len(tree("a", tasks, {})) == 2
     assert len(tree("c", tasks, {})) == 1
@@ -151,7 +151,7 @@ def test_tasks_that_are_each_others_parents_end():
     assert root_of("nobody", tasks) == "nobody"
 
 
-def test_what_failed_and_what_was_summarised_was_paid_for():
+def test_failed_requests_and_summaries_count_as_cost():
     facts = [
         TaskOpened(text="Do it"),
         RequestStarted(request_id="r1", model="m"),
@@ -165,7 +165,7 @@ def test_what_failed_and_what_was_summarised_was_paid_for():
     assert spent.sum.cost == pytest.approx(0.7)
 
 
-def test_of_many_requests_the_earlier_ones_share_a_row():
+def test_earlier_requests_share_one_row():
     spent = tuple(Spending(at, "m", Usage(tokens_in=1, cost=1.0)) for at in range(ROWS + 3))
     lines = [line.plain for line in draw_accounts([Account("Do it", spent)], 70, LOOK)]
     assert len(lines) == 1 + 1 + ROWS + 1
@@ -173,7 +173,7 @@ def test_of_many_requests_the_earlier_ones_share_a_row():
     assert lines[-1].split() == [str(ROWS + 3), "requests", str(ROWS + 3), "0", "$203.0000"]
 
 
-def test_a_list_that_is_done_is_full():
+def test_a_finished_todo_list_shows_a_full_bar():
     done = [Todo(id=str(n), content=f"step {n}", status="completed") for n in range(3)]
     first = draw_todos(done, (), 40, LOOK)[0].plain
     assert first.startswith("━" * 20 + " 100%")
@@ -183,7 +183,7 @@ EVIL = "a\x1b]0;owned\x07b\x1b[2Jc\u202ed\u200be\rf\x9bg"
 FORBIDDEN = set("\x1b\x07\x9b\r\u202e\u200b")
 
 
-def evil_host() -> ScriptedHost:
+def hostile_host() -> ScriptedHost:
     host = ScriptedHost()
     task = KnownTask(task_id="t1", title=EVIL, mode=EVIL, excerpt=EVIL)
     host.answer(AskTasks, (task,))
@@ -203,8 +203,8 @@ def evil_host() -> ScriptedHost:
     return host
 
 
-async def test_nothing_that_was_written_elsewhere_reaches_the_terminal_as_it_is():
-    app = BareApp(evil_host(), "t1")
+async def test_foreign_text_never_reaches_the_terminal_unescaped():
+    app = BareApp(hostile_host(), "t1")
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: app.view and app.view.queue)
         screens: list[SideScreen[Any]] = [

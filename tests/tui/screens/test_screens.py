@@ -44,7 +44,7 @@ SCREENS: list[type[SideScreen[Any]]] = [
 ]
 
 
-async def test_every_screen_keeps_to_the_terminal():
+async def test_every_screen_fits_the_terminal():
     async with handler() as it:
         for size, theme in (((160, 48), DARK), ((50, 16), LIGHT)):
             await it.pilot.resize_terminal(*size)
@@ -58,7 +58,7 @@ async def test_every_screen_keeps_to_the_terminal():
                 await it.until(lambda: it.closed)
 
 
-async def test_a_task_of_the_list_is_opened_by_key_click_or_what_was_typed_ahead():
+async def test_a_listed_task_is_opened_by_key_click_or_type_ahead():
     async with handler() as it:
         await it.open(TaskListScreen)
         shown = await it.sees("Round prices half up", "割引の計算を直して", "$3.40")
@@ -79,7 +79,7 @@ async def test_a_task_of_the_list_is_opened_by_key_click_or_what_was_typed_ahead
         assert it.app.opened == [TASKS[1].task_id] * 3
 
 
-async def test_tasks_are_searched_by_their_words_once_typing_has_paused():
+async def test_tasks_are_searched_once_typing_has_paused():
     asked: list[str] = []
 
     class Searching(ScriptedHost):
@@ -99,7 +99,7 @@ async def test_tasks_are_searched_by_their_words_once_typing_has_paused():
         assert asked == ["", "pytest"]
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, TaskListScreen))
-        # enter before the pause takes the best of what is typed
+        # enter before the pause opens the best match
         await app.push_screen(TaskListScreen(app))
         await until(pilot, lambda: "importer" in seen(pilot))
         for character in "pytest\r":
@@ -108,7 +108,7 @@ async def test_tasks_are_searched_by_their_words_once_typing_has_paused():
         assert app.opened == [TASKS[4].task_id]
 
 
-async def test_a_task_is_deleted_only_after_a_yes_and_never_while_it_is_open():
+async def test_a_task_is_deleted_only_after_confirmation_and_never_while_open():
     async with handler() as it:
         await it.open(TaskListScreen)
         await it.sees("Round prices")
@@ -134,12 +134,14 @@ async def test_a_task_is_deleted_only_after_a_yes_and_never_while_it_is_open():
         assert it.app.toasts == ["Deleted."]
 
 
-async def test_a_model_is_found_by_letters_and_a_mode_by_its_place():
+async def test_a_model_is_found_by_typing_and_a_mode_by_moving_the_mark():
     async with handler() as it:
         await it.open(ModelScreen)
         await it.sees("claude-opus-4.6  now", "$5 / $25", "1.0M")
         await it.press(*"db?")
-        assert it.app.screen.query_one(Input).value == "db?", "they are keys elsewhere"
+        assert it.app.screen.query_one(Input).value == "db?", (
+            "letters that are key bindings elsewhere are typed here"
+        )
         await it.press(*["backspace"] * 3, *"snnt")
         await it.until(lambda: "gpt" not in seen(it.pilot))
         await it.press("enter")
@@ -157,7 +159,7 @@ async def test_a_model_is_found_by_letters_and_a_mode_by_its_place():
         assert it.app.pressed == []
 
 
-async def test_without_a_task_model_and_mode_are_chosen_for_the_next_one():
+async def test_without_a_task_model_and_mode_are_set_for_the_next_one():
     async with handler(task=None) as it:
         await it.open(ModeScreen)
         await it.sees("Plan before anything is built.")
@@ -174,7 +176,7 @@ async def test_without_a_task_model_and_mode_are_chosen_for_the_next_one():
         assert switch.task_id == ""
 
 
-async def test_local_models_come_later_and_the_mark_stays():
+async def test_the_mark_stays_when_local_models_arrive_later():
     gate = anyio.Event()
 
     class Slow(ScriptedHost):
@@ -212,10 +214,12 @@ async def test_the_tree_shows_state_and_cost_of_every_task_and_opens_one():
         it.host.answer(AskTasks, ())
         await it.open(TreeScreen)
         await it.sees("├ · Find every caller of off()", "└ ◐ Write the missing tests")
-        assert "Look up how banks round" not in seen(it.pilot), "which no task has told of"
+        assert "Look up how banks round" not in seen(it.pilot), (
+            "no event of the open tasks names it"
+        )
 
 
-async def test_queued_words_are_changed_and_taken_back():
+async def test_queued_messages_are_edited_and_dropped():
     async with handler() as it:
         await it.open(QueueScreen)
         await it.sees("and mention it in the changelog", "割引 is a word")
@@ -228,7 +232,7 @@ async def test_queued_words_are_changed_and_taken_back():
         text = "and mention it in the changelog too"
         assert it.host.sent == [EditQueue(task_id="t1", message_id="m1", text=text)]
         it.host.sent.clear()
-        # enter keeps a change, and one escape does not drop it
+        # enter keeps a change, and one escape does not discard it
         await it.press("enter")
         await it.until(lambda: area.has_focus)
         await it.press("alt+enter", *"too", "escape")
@@ -286,7 +290,7 @@ async def test_help_shows_every_binding_and_every_command():
         await it.until(lambda: it.closed)
 
 
-async def test_help_follows_the_bindings_not_a_list():
+async def test_help_is_generated_from_the_bindings():
     class Bound(BareApp):
         BINDINGS = [("ctrl+e", "explode", "Explode")]  # noqa: RUF012
 
@@ -297,7 +301,7 @@ async def test_help_follows_the_bindings_not_a_list():
         assert "Explode" in seen(pilot)
 
 
-async def test_todos_have_a_bar_marks_and_what_changed():
+async def test_todos_show_a_bar_marks_and_changes():
     async with handler() as it:
         await it.app.show(TodoPanel(it.app))
         shown = await it.sees("33%  1 of 3 done")
@@ -314,7 +318,7 @@ async def test_todos_have_a_bar_marks_and_what_changed():
         )
 
 
-async def test_a_long_list_of_todos_shows_what_is_at_hand():
+async def test_a_long_todo_list_shows_the_current_items():
     host = answering_host()
     many = tuple(
         Todo(id=str(n), content=f"step {n}", status="completed" if n < 12 else "pending")
@@ -330,7 +334,7 @@ async def test_a_long_list_of_todos_shows_what_is_at_hand():
         assert "step 8" not in seen(pilot)
 
 
-async def test_a_change_of_colours_reaches_an_open_screen():
+async def test_a_theme_change_reaches_an_open_screen():
     async with handler(theme=DARK) as it:
         for screen in (CostScreen, TaskListScreen):
             await it.open(screen)

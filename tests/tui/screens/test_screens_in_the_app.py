@@ -1,4 +1,4 @@
-"""Pickers and side screens where they belong: in the full screen, over a task at work."""
+"""Pickers and side screens in the full screen, over a running task."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from support.tui_waiting import seen, until
 pytestmark = pytest.mark.anyio
 
 
-async def test_screens_and_pickers_are_left_without_stopping_the_task():
+async def test_screens_and_pickers_close_without_stopping_the_task():
     host = answering_host()
     worked(host)
     app = FullScreen(
@@ -34,7 +34,7 @@ async def test_screens_and_pickers_are_left_without_stopping_the_task():
         await until(pilot, lambda: isinstance(app.screen, CostScreen))
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, SideScreen))
-        assert app.query_one(Composer).text == "", "the letters of a command vanish"
+        assert app.query_one(Composer).text == "", "running a command clears the input"
         await pilot.resize_terminal(160, 70)
         await pilot.press("f1")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))

@@ -1,4 +1,4 @@
-"""The user's own shell line: what it writes, how it ends, and what the model may hear of it."""
+"""The user's shell line: its output, its end, and the message built from it."""
 
 import os
 import sys
@@ -37,12 +37,12 @@ async def test_a_line_runs_in_the_users_shell_and_in_the_workspace(tmp_path: Pat
     assert (end.fate, end.exit_code, end.words) == (ShellEnding.ENDED, 3, "exit code 3")
 
 
-async def test_it_takes_no_input(tmp_path: Path):
+async def test_a_shell_line_gets_no_input(tmp_path: Path):
     line, end = await ran("cat; echo done", tmp_path)
     assert (line.output.text, end.exit_code) == ("done", 0)
 
 
-async def test_it_is_stopped_with_all_that_it_began(tmp_path: Path):
+async def test_stopping_a_shell_line_ends_its_children(tmp_path: Path):
     line = ShellLine("sleep 300 & echo $!; wait", str(tmp_path))
     news = anyio.Event()
     ends: list[ShellEnd] = []
@@ -59,12 +59,12 @@ async def test_it_is_stopped_with_all_that_it_began(tmp_path: Path):
     await _gone(int(line.output.text))
 
 
-async def test_it_is_stopped_when_its_time_is_over(tmp_path: Path):
+async def test_a_shell_line_is_stopped_at_its_time_limit(tmp_path: Path):
     line, end = await ran("echo begun; exec sleep 300", tmp_path, limit=0.3)
     assert (end.fate, line.output.text) == (ShellEnding.TOO_LONG, "begun")
 
 
-async def test_it_ends_when_its_screen_is_closed(tmp_path: Path):
+async def test_a_shell_line_ends_when_its_screen_is_closed(tmp_path: Path):
     line = ShellLine("trap '' TERM; echo $$; sleep 300", str(tmp_path))
     news = anyio.Event()
     with anyio.fail_after(60):
@@ -75,15 +75,15 @@ async def test_it_ends_when_its_screen_is_closed(tmp_path: Path):
     await _gone(int(line.output.text))
 
 
-async def test_a_line_that_leaves_something_running_ends_all_the_same(tmp_path: Path):
+async def test_a_line_that_leaves_a_process_running_still_ends(tmp_path: Path):
     line, end = await ran("sleep 5 & echo $!", tmp_path)
     assert end.fate is ShellEnding.ENDED
     left = int(line.output.text)
     os.kill(left, 9)
-    await _gone(left)  # with its end of the pipe
+    await _gone(left)  # which holds its end of the pipe
 
 
-async def test_a_workspace_that_is_elsewhere_is_reported(tmp_path: Path):
+async def test_a_missing_workspace_folder_is_reported(tmp_path: Path):
     _, end = await ran("pwd", tmp_path / "elsewhere")
     assert end.fate is ShellEnding.NOT_STARTED
     assert "elsewhere" in end.words
@@ -95,7 +95,7 @@ async def test_only_the_last_lines_are_kept(tmp_path: Path):
     assert line.output.text.startswith("51\n")
 
 
-def test_output_is_put_together_from_any_pieces():
+def test_output_is_joined_from_any_pieces():
     whole = "one\ntwo\r\nthree \x1b[31mred\x1b[0m\n\nend"
     expected = "one\ntwo\nthree red\n\nend"
     for size in range(1, len(whole)):
@@ -116,7 +116,7 @@ def test_a_message_is_never_too_long():
     assert len(as_message("yes", "y\n" * 100_000, ShellEnd(ShellEnding.STOPPED))) < 13_000
 
 
-def shell_desk(folder: Path) -> BareApp:
+def shell_app(folder: Path) -> BareApp:
     from msgspec.structs import replace
 
     host = ScriptedHost()
@@ -125,7 +125,7 @@ def shell_desk(folder: Path) -> BareApp:
 
 
 async def test_the_panel_shows_output_and_puts_it_into_the_message(tmp_path: Path):
-    app = shell_desk(tmp_path)
+    app = shell_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.about.workspace)
         await app.push_screen(ShellScreen(app, "printf 'a\\033]0;title\\007b\\n'; echo 割引"))
@@ -139,8 +139,8 @@ async def test_the_panel_shows_output_and_puts_it_into_the_message(tmp_path: Pat
         assert not isinstance(app.screen, ShellScreen)
 
 
-async def test_escape_stops_first_and_closes_then(tmp_path: Path):
-    app = shell_desk(tmp_path)
+async def test_escape_first_stops_and_then_closes(tmp_path: Path):
+    app = shell_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.about.workspace)
         await app.push_screen(ShellScreen(app, "echo begun; sleep 300"))
@@ -156,7 +156,7 @@ async def test_escape_stops_first_and_closes_then(tmp_path: Path):
 
 
 async def test_leaving_the_app_ends_the_command(tmp_path: Path):
-    app = shell_desk(tmp_path)
+    app = shell_app(tmp_path)
     note = tmp_path / "pid"
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.about.workspace)
@@ -167,7 +167,7 @@ async def test_leaving_the_app_ends_the_command(tmp_path: Path):
 
 async def _gone(pid: int) -> None:
     with anyio.fail_after(60):
-        while _runs(pid):  # noqa: ASYNC110 (nobody tells when another process is gone)
+        while _runs(pid):  # noqa: ASYNC110 (no event when another process ends)
             await anyio.sleep(0.01)
 
 
