@@ -53,6 +53,8 @@ class World(BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b"early words\n")
+        while self.rfile.readline().strip():
+            pass  # closing with an unread request would reset the connection
         self.close_connection = True
 
     def log_message(self, *_: object) -> None:
