@@ -112,7 +112,9 @@ def control_queue_and_cancel(rookery: Installed) -> tuple[int, Lines]:
         held.open()
         driver.wait(type="result", requestId="m2")
         driver.send("message", "m3", prompt="and the tests")
-        driver.wait(type="assistant", requestId="m3")
+        said = ""
+        while said != "Once more.":
+            said += driver.wait(type="assistant", requestId="m3")["content"]
         driver.send("cancel", "c1")
         driver.wait(type="system", subtype="waiting")
         driver.send("shutdown", "q1")
