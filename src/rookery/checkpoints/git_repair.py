@@ -2,7 +2,7 @@
 
 A command that does not run git must not change git's folders: everything it removed is restored.
 One that does run git may remove much, so only what breaks the repository is restored. If a person
-approved the command, nothing is restored, but a copy is kept and the user is told where.
+approved the command, nothing is restored, but a copy is kept and the user gets its path.
 
 `DamageCheck` finds files that git can no longer use, `lost_references` lost branches, tags and
 stashes. No git is run. A reference that moved is not lost if a reflog still has its old commit.

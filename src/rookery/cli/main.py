@@ -157,7 +157,7 @@ def _usage_message(error: click.ClickException, command: click.Command, name: st
 
 
 def _report_lost_output(error: OSError) -> int:
-    """Return the exit code for lost output. A closed pipe is no error, a closed terminal is."""
+    """Return the exit code for lost output. A closed pipe is not an error; a closed terminal is."""
     from rookery.compat.structured_output.writer import ReaderLeft
 
     lost = error if isinstance(error, ReaderLeft) else output_error(error)
