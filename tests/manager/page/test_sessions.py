@@ -239,7 +239,7 @@ def test_keys_open_a_question_and_answer_it(tab: Tab, manager: Manager):
     expect(approve).to_be_enabled()
     tab.page.evaluate("document.activeElement.blur()")
     keys.type("as easy as that, yes", delay=40)  # typed text does not trigger keys
-    wait(tab, 600)
+    wait(tab, 1_200)  # a key within a second would belong to the typed words
     expect(approve).to_be_enabled()
     expect(tab.page.get_by_role("heading", name=prompt)).to_be_visible()
     for _ in range(60):
