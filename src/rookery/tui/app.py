@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.driver import Driver
 from textual.events import AppBlur, AppFocus, Key, Paste
 from textual.events import Event as ScreenEvent
@@ -23,6 +23,7 @@ from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attachments
 from rookery.tui.composer import Composer, InputHistory
 from rookery.tui.input_router import InputRouter
+from rookery.tui.keys import APP_KEYS
 from rookery.tui.own_commands import run_command
 from rookery.tui.page import CSS
 from rookery.tui.picker_control import PickerControl
@@ -33,28 +34,6 @@ from rookery.tui.session_view import BUSY, Draft
 from rookery.tui.task_controller import TaskController
 from rookery.tui.theme import DARK, THEMES
 
-APP_KEYS: list[BindingType] = [
-    Binding("escape", "back", "Close, stop the work, or clear the input", priority=True),
-    Binding("ctrl+c", "interrupt", "Exit (press twice)", priority=True),
-    Binding("tab", "next_place", "Input, question, conversation", priority=True),
-    Binding("shift+tab", "next_mode", "Next mode", priority=True),
-    Binding("ctrl+m", "next_mode", "Next mode", priority=True, system=True),
-    Binding("pageup", "page(-1)", "Half a page up", show=False, priority=True),
-    Binding("pagedown", "page(1)", "Half a page down", show=False, priority=True),
-    Binding("ctrl+o", "unfold_all", "Unfold or fold everything", priority=True),
-    Binding("ctrl+t", "todos", "To-do list", priority=True),
-    Binding("ctrl+b", "background", "Move the running command to the background", priority=True),
-    Binding("ctrl+y", "copy", "Copy the selection or the last answer", priority=True),
-    Binding("ctrl+l", "toggle_theme", "Switch between dark and light", priority=True),
-    Binding("ctrl+z", "suspend_process", "Suspend; `fg` returns", priority=True),
-    Binding("f1", "command('help')", "Help", priority=True),
-    Binding("f2,ctrl+r", "command('tasks')", "Earlier tasks", priority=True),
-    Binding("f3", "command('checkpoints')", "Checkpoints", priority=True),
-    Binding("f4", "command('model')", "Model", priority=True),
-    Binding("f5", "command('tree')", "Sub-tasks", priority=True),
-    Binding("f6", "command('queue')", "Queued messages", priority=True),
-    Binding("f7", "command('cost')", "Cost", priority=True),
-]
 SIDE_SCREEN_ACTIONS = ("interrupt", "leave", "command", "copy", "toggle_theme", "suspend_process")
 """Actions that stay available while a side screen is open."""
 

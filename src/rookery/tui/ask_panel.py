@@ -10,35 +10,21 @@ from typing import ClassVar
 
 from textual import events
 from textual.actions import parse
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 
 from rookery.core.asks import Choice, Reply, reply_of
 from rookery.core.facts import Asked
 from rookery.protocol.codec import OfferedAnswer, suggestions
+from rookery.tui.keys import PANEL_KEYS
 from rookery.tui.question_page import APPROVALS, CHOSEN, CONFIRMING, QuestionStep, answer_letters
 from rookery.tui.shown_question import ShownQuestion
 
-_KEYS = [
-    Binding("y", "yes", "Yes", show=False),
-    Binding("n", "no", "No", show=False),
-    Binding("a", "always", "Always", show=False),
-    Binding("t", "for_task", "Yes, for the rest of the task", show=False),
-    Binding("e", "expand", "Yes, and add it to the scope", show=False),
-    Binding("s", "halt", "No, and stop the task", show=False),
-    Binding("r", "reason", "No, with a reason", show=False),
-    Binding("enter", "choose", "Choose", show=False),
-    Binding("up", "move(-1)", "Up", show=False),
-    Binding("down", "move(1)", "Down", show=False),
-    Binding("pageup", "page(-1)", "Page up", show=False),
-    Binding("pagedown", "page(1)", "Page down", show=False),
-    *(Binding(str(n), f"pick({n})", f"Suggestion {n}", show=False) for n in range(1, 10)),
-]
-_ACTIONS = {binding.key: parse(binding.action) for binding in _KEYS}
+_ACTIONS = {binding.key: parse(binding.action) for binding in PANEL_KEYS}
 
 
 class AskPanel(ShownQuestion, can_focus=True):
-    BINDINGS: ClassVar[list[BindingType]] = [*_KEYS]
+    BINDINGS: ClassVar[list[BindingType]] = [*PANEL_KEYS]
 
     class Answered(Message):
         """Posted for an answer; `always` saves the rule, `choice` is a governance choice."""

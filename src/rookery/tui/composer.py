@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from rich.text import Text
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import TextArea
@@ -19,6 +19,7 @@ from textual.widgets import TextArea
 from rookery.core.text.terminal_text import visible_characters
 from rookery.platform.disk import put
 from rookery.tui.attachments import Attachments
+from rookery.tui.keys import COMPOSER_KEYS
 from rookery.tui.pick_list import run_binding
 
 _AT_START = re.compile(r"\s*([/!#?])(.*)", re.DOTALL)
@@ -47,12 +48,7 @@ def find_trigger(before: str) -> TriggerText | None:
 
 
 class Composer(TextArea):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "Send", show=False, priority=False),
-        Binding("shift+enter,alt+enter,ctrl+j", "break_line", "New line", show=False),
-        Binding("ctrl+v", "attach", "Attach the image in the clipboard", show=False),
-        Binding("backspace", "erase", "In an empty input: remove the last image", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = COMPOSER_KEYS
 
     class Submitted(Message):
         def __init__(self, text: str) -> None:

@@ -13,7 +13,7 @@ import anyio
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.dom import DOMNode
 from textual.geometry import Size
 from textual.message import Message
@@ -24,6 +24,7 @@ from textual.worker import WorkType
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
+from rookery.tui.keys import MOVING
 from rookery.tui.rows.lines import cut, padded
 from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.theme import Theme, theme_of
@@ -229,13 +230,6 @@ class TextField(TextArea):
 
 
 PAUSE_SECONDS = 0.15
-
-MOVING: list[BindingType] = [
-    Binding("up", "move(-1)", "Up", show=False),
-    Binding("down", "move(1)", "Down", show=False),
-    Binding("pageup", "page(-1)", "A page up", show=False),
-    Binding("pagedown", "page(1)", "A page down", show=False),
-]
 
 
 class PickScreen(SideScreen[None], Generic[T]):

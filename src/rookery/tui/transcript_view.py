@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -17,6 +17,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
+from rookery.tui.keys import TRANSCRIPT_KEYS
 from rookery.tui.rows.lines import RowKind, ShownRow
 from rookery.tui.rows.row_view import can_unfold
 from rookery.tui.theme import theme_of
@@ -31,17 +32,7 @@ MAX_PASSES = 24
 
 
 class TranscriptView(ScrollView, can_focus=True):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "scroll_by(-1)", "Scroll up", show=False),
-        Binding("down", "scroll_by(1)", "Scroll down", show=False),
-        Binding("pageup", "half_page(-1)", "Half a page up", show=False),
-        Binding("pagedown", "half_page(1)", "Half a page down", show=False),
-        Binding("ctrl+a,home", "to_top", "To the beginning", show=False),
-        Binding("ctrl+e,end", "to_bottom", "To the end", show=False),
-        Binding("k", "mark(-1)", "Select the row above", show=False),
-        Binding("j", "mark(1)", "Select the row below", show=False),
-        Binding("enter,space", "unfold", "Unfold or fold the selected row", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = TRANSCRIPT_KEYS
 
     class Typed(Message):
         """Posted for a letter that belongs into the input area."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import anyio
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.widget import Widget
 
@@ -17,6 +17,7 @@ from rookery.core.replies import NO_FILE_PUT_BACK
 from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
+from rookery.tui.keys import CHECKPOINT_KEYS, RESTORE_KEYS
 from rookery.tui.pick_list import PickList, run_latest
 from rookery.tui.rows.lines import Piece, cut, indented, wrapped
 from rookery.tui.rows.tool_calls import diff_lines, diff_pieces
@@ -37,11 +38,7 @@ class RestoreScreen(ReadingScreen[bool]):
     """Confirms a rewind with `y`. Changes by others are kept unless `o` is pressed; what would
     be lost then is shown before another `y`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "go_back", "rewind"),
-        Binding("o", "overwrite", "overwrite changes of others"),
-        Binding("escape", "close", "cancel"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = RESTORE_KEYS
     DEFAULT_CSS = "RestoreScreen > .frame { max-width: 100; max-height: 30; }"
 
     def __init__(self, controller: Controller, point: Point, back: Extent) -> None:
@@ -199,16 +196,7 @@ PAUSE_SECONDS = 0.15
 
 class CheckpointScreen(ReadingScreen[None]):
     TITLE_TEXT = "Checkpoints"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b,enter", "back('BOTH')", "rewind"),
-        Binding("f", "back('FILES')", "only files"),
-        Binding("c", "back('CONVERSATION')", "only conversation"),
-        Binding("t", "only_step", "one step"),
-        Binding("up", "move(-1)", "Up", show=False),
-        Binding("down", "move(1)", "Down", show=False),
-        Binding("pageup", "scroll_pages(-1)", "Changes: a page up", show=False),
-        Binding("pagedown,space", "scroll_pages(1)", "Changes: a page down", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = CHECKPOINT_KEYS
     DEFAULT_CSS = """
     CheckpointScreen .both { layout: vertical; height: 1fr; }
     CheckpointScreen PickList { height: 2fr; }

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widget import Widget
 
 from rookery.core.commands import EditQueue, SelectIntent, SwitchMode, SwitchModel
@@ -15,6 +15,7 @@ from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
+from rookery.tui.keys import INTENT_KEYS, MESSAGE_FIELD_KEYS, MODE_KEYS, MODEL_KEYS, QUEUE_KEYS
 from rookery.tui.pick_list import ListScreen, PickList, PickScreen, TextField, run_beside
 from rookery.tui.pickers import two_columns
 from rookery.tui.rows.lines import column, cut
@@ -41,9 +42,7 @@ def queued_entries(controller: Controller) -> list[QueuedEntry]:
 class MessageField(TextField):
     """A text field in which the screen handles Enter."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("shift+enter,alt+enter,ctrl+j", "break_line", "New line", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = MESSAGE_FIELD_KEYS
 
     def action_break_line(self) -> None:
         self.insert("\n")
@@ -54,11 +53,7 @@ class QueueScreen(PickScreen[QueuedEntry]):
     area. Esc discards an edit only when pressed twice."""
 
     TITLE_TEXT = "Queued messages"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,e", "change", "change"),
-        Binding("d,delete", "drop", "remove"),
-        Binding("enter,ctrl+s", "keep", "save the change"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = QUEUE_KEYS
     DEFAULT_CSS = """
     QueueScreen TextField {
         height: 8; display: none; border: none; border-top: solid $line; padding: 0 1;
@@ -166,7 +161,7 @@ class ModelScreen(ListScreen[KnownModel]):
 
     TITLE_TEXT = "Model"
     NOTHING = "No matching model. To use another: /model PROVIDER NAME"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "use it")]
+    BINDINGS: ClassVar[list[BindingType]] = MODEL_KEYS
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
@@ -242,7 +237,7 @@ MAX_MODES = 200
 
 class ModeScreen(ListScreen[KnownMode]):
     TITLE_TEXT = "Mode"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "switch to it")]
+    BINDINGS: ClassVar[list[BindingType]] = MODE_KEYS
 
     async def find(self, words: str) -> Sequence[KnownMode]:
         known = await self._controller.ask(AskModes())
@@ -290,7 +285,7 @@ class IntentScreen(ListScreen[KnownIntent]):
 
     TITLE_TEXT = "Intent"
     NOTHING = "This project has no intents. See: rookery intents"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "select it")]
+    BINDINGS: ClassVar[list[BindingType]] = INTENT_KEYS
 
     async def find(self, words: str) -> Sequence[KnownIntent]:
         known = await self._controller.ask(AskIntents())

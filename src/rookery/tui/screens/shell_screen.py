@@ -19,12 +19,13 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from msgspec import Struct
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from rookery.core.blocks import shorter
 from rookery.core.text.output_preview import Cleaner
 from rookery.core.text.terminal_text import harmless, visible_line
 from rookery.tui.interfaces import Controller
+from rookery.tui.keys import SHELL_KEYS
 from rookery.tui.pick_list import run_beside
 from rookery.tui.rows.lines import Piece, clean, text_pieces
 from rookery.tui.screens.side_screen import ReadingScreen
@@ -220,11 +221,7 @@ REDRAW_SECONDS = 0.1
 class ShellScreen(ReadingScreen[None]):
     """Esc stops the command, then closes the screen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,i", "insert", "add it to the message"),
-        Binding("escape", "stop", "stop"),
-        Binding("escape", "close", "close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = SHELL_KEYS
 
     def __init__(self, controller: Controller, command: str) -> None:
         super().__init__(controller)

@@ -22,6 +22,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from rookery.tui.interfaces import Controller
+from rookery.tui.keys import CLOSING, SCROLLING
 from rookery.tui.rows.lines import LazyLines, Piece, as_pieces, cut
 from rookery.tui.theme import theme_of
 
@@ -223,8 +224,6 @@ R = TypeVar("R")
 RELOAD_SECONDS = 0.25
 """Interval at which a screen checks whether its content has changed."""
 
-CLOSE: BindingType = Binding("escape", "close", "close")
-
 
 class SideScreen(ModalScreen[R]):
     """Base class of side screens: a title, the widgets of `parts`, and a line with the keys."""
@@ -232,7 +231,7 @@ class SideScreen(ModalScreen[R]):
     TITLE_TEXT: ClassVar[str] = ""
     AUTO_FOCUS = ""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 (Textual's own type)
-    BINDINGS: ClassVar[list[BindingType]] = [CLOSE]
+    BINDINGS: ClassVar[list[BindingType]] = CLOSING
     SCOPED_CSS = False
     CSS = ".side { background: $background 55%; }"
     DEFAULT_CSS = """
@@ -288,16 +287,6 @@ class SideScreen(ModalScreen[R]):
 
     def action_close(self) -> None:
         self.dismiss(None)
-
-
-SCROLLING: list[BindingType] = [
-    Binding("up", "scroll_lines(-1)", "Up", show=False),
-    Binding("down", "scroll_lines(1)", "Down", show=False),
-    Binding("pageup", "scroll_pages(-1)", "A page up", show=False),
-    Binding("pagedown,space", "scroll_pages(1)", "A page down", show=False),
-    Binding("home", "scroll_far(-1)", "To the beginning", show=False),
-    Binding("end", "scroll_far(1)", "To the end", show=False),
-]
 
 
 class ReadingScreen(SideScreen[R]):

@@ -7,7 +7,7 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -18,6 +18,7 @@ from rookery.core.queries import AskTasks, KnownTask
 from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
+from rookery.tui.keys import CONFIRM_KEYS, TASK_LIST_KEYS, TREE_KEYS
 from rookery.tui.pick_list import ListScreen, PickList, PickScreen, run_latest
 from rookery.tui.rows.lines import column, cut, wrapped
 from rookery.tui.screens.side_screen import SideScreen
@@ -31,10 +32,7 @@ class TaskListScreen(ListScreen[KnownTask]):
     TITLE_TEXT = "Tasks"
     INVITATION = "Search"
     NOTHING = "No matching session in this workspace."
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "take", "open"),
-        Binding("ctrl+d", "delete", "delete", priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = TASK_LIST_KEYS
     DEFAULT_CSS = """
     TaskListScreen #detail { height: 4; padding: 1 3 0 3; color: $muted; }
     """
@@ -117,11 +115,7 @@ def task_detail(task: KnownTask, width: int, theme: Theme) -> Text:
 class ConfirmScreen(SideScreen[bool]):
     """Only `y` confirms: Enter may have been meant for the screen below."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "agree", "yes"),
-        Binding("n", "close", "no", show=False),
-        Binding("escape", "close", "no"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = CONFIRM_KEYS
     DEFAULT_CSS = """
     ConfirmScreen > .frame { width: 64; height: auto; }
     ConfirmScreen Static { height: auto; padding: 1 1 0 1; }
@@ -261,7 +255,7 @@ def _tasks_in(task_id: str, events: Sequence[Event]) -> Iterator[KnownTask]:
 
 class TreeScreen(PickScreen[Node]):
     TITLE_TEXT = "Task tree"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "open")]
+    BINDINGS: ClassVar[list[BindingType]] = TREE_KEYS
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
