@@ -6,15 +6,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict, fields
 
-from rookery.core import settings as module
+from rookery.core import settings_sections as module
 from rookery.core.limits import Limits
-from rookery.core.settings import (
-    CommandSettings,
-    LimitSettings,
-    ModelDescription,
-    Settings,
-    UiSettings,
-)
+from rookery.core.settings import Settings
 from rookery.core.settings_reference import (
     PROJECT_MAY,
     all_settings,
@@ -22,6 +16,12 @@ from rookery.core.settings_reference import (
     loosens,
     shown,
     variable_of,
+)
+from rookery.core.settings_sections import (
+    CommandSettings,
+    LimitSettings,
+    ModelDescription,
+    UiSettings,
 )
 from rookery.engine.ports.model import ModelInfo
 

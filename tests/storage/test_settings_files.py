@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rookery.core.settings import Settings, UiSettings
+from rookery.core.settings import Settings
+from rookery.core.settings_sections import UiSettings
 from rookery.errors import SettingsError
 from rookery.storage.settings_files import (
     ExplainedSetting,

@@ -27,7 +27,8 @@ from rookery.core.folds.task_state import TaskState
 from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
 from rookery.core.limits import Limits
 from rookery.core.modes import SELECT, Mode, find_mode, offers, why_not
-from rookery.core.settings import Prompt, Settings
+from rookery.core.settings import Settings
+from rookery.core.settings_sections import Prompt
 from rookery.core.tool_traits import COMPLETION
 from rookery.core.undo_plan import background_commands
 from rookery.engine.context import Equipment

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get
 from msgspec import Meta, Struct
 
 from rookery import ENV_PREFIX, NAME, PROJECT_FOLDER
-from rookery.core.settings import LimitSettings, Network, Settings, SettingsSection
+from rookery.core.settings import Settings
+from rookery.core.settings_sections import LimitSettings, Network, SettingsSection
 
 Key: TypeAlias = tuple[str, ...]
 """The path of a setting: `("ui", "colour")` is `colour` in the section `[ui]`."""

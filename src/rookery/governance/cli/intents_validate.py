@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.core.limits import KIB, MIB
 from rookery.core.refusals import Finding, Health, Problem, Severity
-from rookery.core.settings import HookSettings
+from rookery.core.settings_sections import HookSettings
 from rookery.core.text.terminal_text import Paint, counted, harmless, harmless_line
 from rookery.governance.cli.common import (
     FINDINGS,

@@ -30,7 +30,7 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import MIB
 from rookery.core.modes import GOVERNANCE_FOLDER
-from rookery.core.settings import HookSettings
+from rookery.core.settings_sections import HookSettings
 from rookery.governance.external_hooks.hook_config import HookCommand, HookProblem, read_hooks
 from rookery.platform.disk import Unreadable, small_file
 from rookery.platform.user_folders import Places
