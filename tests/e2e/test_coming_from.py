@@ -1,0 +1,215 @@
+"""Habits from other agents: every row of `docs/coming-from.md` is run here.
+
+To add a row: write it into a table of the page, then add its first cell to `SCENARIOS` below, with
+`AGENT` for the program's name. The kinds of scenario are `Task`, `Command`, `File`, `Slash` and
+`Keys`; agents with the same first cell share one.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from msgspec import Struct
+
+from llm_server import LlmServer, finish
+from rookery.cli.main import _SUBCOMMANDS, task
+from rookery.protocol.client_commands import SlashLines
+from rookery.tui.own_commands import COMMANDS
+from support.model_words import FINISHES, system
+from support.terminal_session import Installed, at
+from support.tui_scenes import completed
+from support.tui_session import Play, play
+from support.virtual_clock import VIRTUAL_TIME, screens_in_virtual_time
+
+PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
+AGENTS = ("claude", "codex", "gemini", "opencode", "cursor-agent", "roo")
+
+
+class Task(Struct, frozen=True):
+    """A run without a terminal that asks a scripted model, which answers "One."."""
+
+    line: str
+    """The arguments; `claude -p` becomes `rookery -p`."""
+    sees: str = "One."
+    code: int = 0
+    given: str = ""
+    """Standard input."""
+    after: str = ""
+    """The arguments of an earlier run."""
+
+    def run(self, rookery: Installed) -> None:
+        model = rookery.script(FINISHES * 3)
+        if self.after:
+            assert rookery.run(*self.after.split(), *model).returncode == 0
+        done = rookery.run(*_words(self.line), *model, input=self.given)
+        assert self.sees in done.stdout + done.stderr
+        assert done.returncode == self.code, done.stderr
+
+
+class Command(Struct, frozen=True):
+    """A command that needs no model."""
+
+    line: str
+    sees: str
+    code: int = 0
+
+    def run(self, rookery: Installed) -> None:
+        done = rookery.run(*_words(self.line))
+        assert self.sees in done.stdout + done.stderr
+        assert done.returncode == self.code, done.stderr
+
+
+class File(Struct, frozen=True):
+    """A file of the project that the model gets with the first request."""
+
+    path: str
+
+    def run(self, rookery: Installed) -> None:
+        file = rookery.workspace / self.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("Always use tabs.\n")
+        with LlmServer([finish()]) as server:
+            rookery.run("-p", "go", *at(server))
+        assert "Always use tabs." in system(server.requests[0])
+
+
+class Slash(Struct, frozen=True):
+    """A slash command in the full screen and, with `plain`, in the plain client."""
+
+    line: str
+    sees: str = ""
+    """Text on the screen afterwards."""
+    sends: str = ""
+    """The name of the command that the host gets."""
+    plain: str | None = None
+    """Text that the plain client shows; an empty one if it shows none."""
+
+    async def play(self, screen: Play) -> None:
+        await screen.type(self.line)
+        await screen.press("escape")  # closes the list of commands
+        await screen.press("enter")
+        await _expect(screen, self.sees, self.sends)
+        if self.plain is not None:
+            outcome = SlashLines("t1").handle(self.line)
+            assert outcome
+            assert self.plain in outcome.words
+
+
+class Keys(Struct, frozen=True):
+    """Keys in the full screen."""
+
+    keys: tuple[str, ...]
+    sees: str = ""
+    sends: str = ""
+
+    async def play(self, screen: Play) -> None:
+        await screen.press(*self.keys)
+        await _expect(screen, self.sees, self.sends)
+
+
+async def _expect(screen: Play, sees: str, sends: str) -> None:
+    if sees:
+        await screen.see(sees)
+    if sends:
+        await screen.until(lambda: sends in [type(each).__name__ for each in screen.host.sent])
+
+
+SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
+    # command lines
+    'AGENT "fix the test"': Task('AGENT -p "fix the test"'),
+    'AGENT -p "…"': Task('AGENT -p "go"'),
+    'AGENT --print "…"': Task('AGENT --print "go"'),
+    "AGENT -c": Task("AGENT -p -c more", after="-p go"),
+    "AGENT -p --output-format json": Task(
+        "AGENT -p go --output-format json", sees='"type": "result"'
+    ),
+    "AGENT -m MODEL": Command(
+        "AGENT -p go --provider openai -m gpt-x", "No key for openai", code=3
+    ),
+    "AGENT models": Command("AGENT models", "rookery"),
+    "AGENT serve": Command("AGENT serve --help", "Usage: rookery serve"),
+    # files
+    "AGENTS.md": File("AGENTS.md"),
+    ".roo/rules": File(".roo/rules/style.md"),
+    # slash commands and keys
+    "/model": Slash("/model", sees="Model", plain="Use /model with a name"),
+    "/new": Slash("/new", sees="What should I do?"),
+    "/quit": Slash("/quit"),
+    "/undo": Slash("/undo", sees="Nothing to undo", plain="Nothing to undo"),
+}
+
+
+class Row(Struct, frozen=True):
+    agent: str
+    there: str
+    here: str
+
+    @property
+    def key(self) -> str:
+        """The first cell, with `AGENT` for the program's name."""
+        words = self.there.split(" ", 1)
+        return " ".join(["AGENT", *words[1:]]) if words[0] in AGENTS else self.there
+
+
+def _rows() -> Iterator[Row]:
+    agent = ""
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            agent = line.removeprefix("## ")
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| `"):
+            yield Row(agent, cells[0].strip("`"), cells[1])
+
+
+ROWS = list(_rows())
+TYPED = {row.key for row in ROWS}
+
+
+def _words(line: str) -> list[str]:
+    return shlex.split(line)[1:]
+
+
+def _of(*kinds: type[Any]) -> list[Any]:
+    found = ((key, SCENARIOS[key]) for key in SCENARIOS if isinstance(SCENARIOS[key], kinds))
+    return [pytest.param(scenario, id=key) for key, scenario in found]
+
+
+def test_every_row_has_a_scenario_and_every_scenario_a_row():
+    assert set(SCENARIOS) == TYPED
+    assert len(ROWS) == len({(row.agent, row.there) for row in ROWS})
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.agent}: {row.there}")
+def test_what_a_row_offers_exists(row: Row):
+    flags = {flag for each in task.params if isinstance(each, click.Option) for flag in each.opts}
+    slashes = {f"/{each.name}" for each in COMMANDS}
+    for code in re.findall(r"`([^`]+)`", row.here):
+        match code.split():
+            case ["rookery", word, *_] if word.isalpha():
+                assert word in _SUBCOMMANDS
+            case ["rookery", *words]:
+                assert {word for word in words if word.startswith("-")} <= flags
+            case [word, *_] if word.startswith("-"):
+                assert word in flags
+            case [word, *_] if word.startswith("/"):
+                assert word in slashes
+
+
+@pytest.mark.parametrize("scenario", _of(Task, Command, File))
+def test_a_command_line_or_file(scenario: Task | Command | File, rookery: Installed):
+    scenario.run(rookery)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", [VIRTUAL_TIME], ids=["virtual-time"])
+@pytest.mark.parametrize("scenario", _of(Slash, Keys))
+async def test_a_slash_command_or_key(scenario: Slash | Keys, anyio_backend: object):
+    with screens_in_virtual_time():
+        async with play() as screen:
+            completed(screen.host)
+            await screen.settle()
+            await scenario.play(screen)
