@@ -87,10 +87,12 @@ def test_a_task_runs_from_first_message_to_the_next(project: Installed):
         terminal.wait_for("Ctrl+C again to exit")
         terminal.press("C-c")
         assert terminal.exit_code() == 0
-        assert "To continue: rookery -c" in terminal.screen
+        left = terminal.screen
+        assert "Renamed, too.\n\nTo continue: rookery -c\n" in left
         assert terminal.is_sane()
     (session,) = project.sessions()
     assert session["status"] == "completed"
+    assert f"Later: rookery --session-id {session['id']}\n" in left
     with opened(project, "-c") as terminal:
         shown = terminal.wait_for("Renamed, too.", "What next? Or /new")
         assert "rename it" in shown

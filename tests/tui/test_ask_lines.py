@@ -48,8 +48,8 @@ def test_only_keys_that_work_now_are_shown(standing: KeyState, words: str):
 
 
 def test_unread_lines_are_shown_before_the_keys():
-    assert reported(KeyState.READY, unread=1).startswith("↓ 1 more line, then y yes")
-    assert reported(KeyState.READY, unread=7).startswith("↓ 7 more lines, then y yes")
+    assert reported(KeyState.READY, unread=1).startswith("↓ or End: 1 more line, then y yes")
+    assert reported(KeyState.READY, unread=7).startswith("↓ or End: 7 more lines, then y yes")
     assert "more line" not in reported(KeyState.UNFOCUSED, unread=7)
 
 

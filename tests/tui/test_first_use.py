@@ -276,12 +276,24 @@ async def test_a_long_action_is_not_approved_before_its_end_was_visible():
         assert "more lines, then" in played.screen
         await played.press("y")
         assert played.sent(Answer) == []
+        assert "Read to the end first: press End" in played.screen
         played.app._page.composer.focus()
         await played.type("yes")
         await played.press("enter")
         assert played.sent(Answer) == []
         played.app._page.panel.focus()
         await played.press(*["pagedown"] * 20)
+        await played.press("y")
+        assert [each.reply for each in played.sent(Answer)] == ["yes"]
+
+
+async def test_end_shows_the_end_of_a_long_diff():
+    async with play() as played:
+        lines = "\n".join(f"+{'word ' * (n % 40)}{n}" for n in range(3000))
+        played.host.tell(replace(EDIT, diff=f"@@ -0,0 +1,3000 @@\n{lines}"))
+        await played.ripen()
+        await played.press("end")
+        await played.see(" 2999")
         await played.press("y")
         assert [each.reply for each in played.sent(Answer)] == ["yes"]
 

@@ -87,3 +87,12 @@ async def test_a_question_that_reappears_restarts_the_answer_delay():
 class _Stub:
     def __init__(self, question: object) -> None:
         self.question = question
+
+async def test_an_early_answer_says_why_it_does_not_count():
+    async with play() as it:
+        it.host.tell(replace(COMMAND, ask_id="early"))
+        await it.until(lambda: it.panel.asked is not None)
+        await it.key_by_key("y")
+        await it.see("y came before you could have read the question. Press it again")
+        assert it.composer.text == ""
+        assert it.sent(Answer) == []

@@ -12,7 +12,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -41,7 +41,7 @@ from rookery.protocol.codec import Host
 from rookery.storage.sessions import TaskStore
 
 if TYPE_CHECKING:
-    from rookery.tui.app import FullScreen
+    from rookery.tui.app import FullScreen, LastSession
 
 KILLED_BY = 128
 """Added to the signal that ended the run."""
@@ -277,8 +277,7 @@ class FullScreenClient:
         self._options = options
         self.left = False
         """The user left on purpose."""
-        self._result = ""
-        self._resumable = False
+        self._last: LastSession | None = None
 
     async def run(self, host: Host) -> RunEnd:
         app = self._app(host)
@@ -288,7 +287,7 @@ class FullScreenClient:
             with anyio.CancelScope(shield=True):
                 end = await app.run_async()
             group.cancel_scope.cancel()
-        self._result, self._resumable = app.result, app.has_opened
+        self._last = app.last_session if app.has_opened else None
         if app.crash:
             raise app.crash
         self.left = end is not None and end.fate is Fate.LEFT
@@ -325,10 +324,20 @@ class FullScreenClient:
         """Print what matters once more, because the screen is gone."""
         if end.reason:
             print(harmless(end.reason), file=sys.stderr)
-        if self._run.settings.ui.oneshot and self._result:
-            print(harmless(self._result))
-        if self._resumable and not self._options.ephemeral:
-            print(f"To continue: {shlex.join([NAME, '-c', *self._run.workspace_flag])}")
+        if self._last is None:
+            return
+        if self._last.answer:
+            print(harmless(self._last.answer))
+        if not self._options.ephemeral:
+            print(*_ways_back(self._last, self._run.workspace_flag), sep="\n")
+
+
+def _ways_back(last: "LastSession", flags: Sequence[str]) -> Iterator[str]:
+    """How to continue: now, and later by the session's id."""
+    cost = f"${last.cost:.2f} so far. " if last.cost else ""
+    yield f"\n{cost}To continue: {shlex.join([NAME, '-c', *flags])}"
+    if last.id:
+        yield f"Later: {shlex.join([NAME, '--session-id', last.id, *flags])}"
 
 
 async def _leave_when_cancelled(app: "FullScreen") -> None:

@@ -61,6 +61,14 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     """Seconds after which auto-approve picks the first suggestion of a question."""
 
 
+class LastSession(Struct, frozen=True, kw_only=True):
+    """What remains of a session after the screen is gone."""
+
+    id: str = ""
+    answer: str = ""
+    cost: float = 0.0
+
+
 def next_name(here: str, names: Sequence[str]) -> str:
     """The next name, wrapping around; the first if `here` is not among them."""
     at = names.index(here) if here in names else -1
@@ -134,9 +142,14 @@ class FullScreen(TaskController):
         self._close_messages_no_wait()
 
     @property
-    def result(self) -> str:
-        """The last result of the task."""
-        return self._page.transcript.last_text(RowKind.RESULT)
+    def last_session(self) -> LastSession:
+        """The session on the screen, for the scrollback."""
+        view = self._session.view
+        return LastSession(
+            id=self.task_id or "",
+            answer=self._page.transcript.last_text(RowKind.RESULT, RowKind.ANSWER),
+            cost=view.usage.cost if view else 0.0,
+        )
 
     @property
     def crash(self) -> Exception | None:
@@ -238,6 +251,9 @@ class FullScreen(TaskController):
         question = self._questions.open
         if question and question.asked is message.asked:
             await self._questions.answer(question, *question.chosen(message.suggestion))
+
+    def on_ask_panel_ignored(self, message: AskPanel.Ignored) -> None:
+        self.toast(message.why, "warning")
 
     def on_ask_panel_left(self) -> None:
         self._questions.skip()

@@ -20,6 +20,8 @@ from rookery.tui.keys import PANEL_KEYS
 from rookery.tui.question_page import APPROVALS, CHOSEN, CONFIRMING, QuestionStep, answer_letters
 from rookery.tui.shown_question import ShownQuestion
 
+TOO_EARLY = "{key} came before you could have read the question. Press it again to answer."
+UNREAD = "Read to the end first: press End, or scroll with ↓."
 _ACTIONS = {binding.key: parse(binding.action) for binding in PANEL_KEYS}
 
 
@@ -47,6 +49,13 @@ class AskPanel(ShownQuestion, can_focus=True):
     class Left(Message):
         """Posted when the user does not want to answer now."""
 
+    class Ignored(Message):
+        """Posted for a key that did not answer, with the reason."""
+
+        def __init__(self, why: str) -> None:
+            super().__init__()
+            self.why = why
+
     def __init__(self, hand_over: Callable[[str], None]) -> None:
         """`hand_over` passes text, and the focus, to the input area."""
         super().__init__()
@@ -58,7 +67,9 @@ class AskPanel(ShownQuestion, can_focus=True):
             self.post_message(self.Answered(self._asked, reply, always, choice))
 
     def action_yes(self) -> None:
-        if not self.unread and self._step in (QuestionStep.ANSWER, *CONFIRMING):
+        if self.unread:
+            self.post_message(self.Ignored(UNREAD))
+        elif self._step in (QuestionStep.ANSWER, *CONFIRMING):
             always = self._step is QuestionStep.RULE
             self._answer("yes", always=always, choice=CHOSEN.get(self._step))
 
@@ -132,6 +143,10 @@ class AskPanel(ShownQuestion, can_focus=True):
     def action_page(self, direction: int) -> None:
         self._scroll(direction * max(1, self.body.size.height - 1))
 
+    def action_far(self, direction: int) -> None:
+        self.body.scroll_far(direction)
+        self._draw_keys()
+
     def _scroll(self, lines: int) -> None:
         self.body.scroll_relative(y=lines, animate=False)
         self._draw_keys()
@@ -163,9 +178,11 @@ class AskPanel(ShownQuestion, can_focus=True):
         elif letter == "r":
             self.action_reason()  # approves nothing, so no need to wait for more letters
         else:
-            # a letter that came too early is dropped
-            act = partial(self._run, letter) if self.live else _do_nothing
+            act = partial(self._run, letter) if self.live else partial(self._ignore_early, letter)
             self._held_letter.hold(letter, act)
+
+    def _ignore_early(self, letter: str) -> None:
+        self.post_message(self.Ignored(TOO_EARLY.format(key=letter)))
 
     def _run(self, key: str) -> None:
         _, name, arguments = _ACTIONS[key]
@@ -174,7 +191,3 @@ class AskPanel(ShownQuestion, can_focus=True):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The bindings only document the keys: `on_key` handles them."""
         return False
-
-
-def _do_nothing() -> None:
-    pass

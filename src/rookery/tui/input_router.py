@@ -14,7 +14,7 @@ from rookery.tui.session_view import RESUMES, Draft, OpenQuestion, SessionView, 
 from rookery.tui.status_updates import StatusUpdates
 
 TYPED_AHEAD = "You typed that before the question was visible. Answer it now: y or n."
-UNREAD = "Read to the end first: Tab, then ↓."
+UNREAD = "Read to the end first: Tab, then End."
 KEY_AS_TEXT = "To answer with {letter}, press Tab first. Nothing was answered."
 STILL_OPEN = "Queued for the model's next step. The question is still open."
 

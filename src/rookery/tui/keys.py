@@ -60,6 +60,8 @@ PANEL_KEYS = [
     Binding("down", "move(1)", "Down", show=False),
     Binding("pageup", "page(-1)", "Page up", show=False),
     Binding("pagedown", "page(1)", "Page down", show=False),
+    Binding("home", "far(-1)", "To the beginning", show=False),
+    Binding("end", "far(1)", "To the end", show=False),
     *(Binding(str(n), f"pick({n})", f"Suggestion {n}", show=False) for n in range(1, 10)),
 ]
 

@@ -10,7 +10,7 @@ from rookery.core.commands import Command
 from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import harmless_line
 from rookery.protocol.codec import suggestions
-from rookery.tui.ask_panel import AskPanel
+from rookery.tui.ask_panel import TOO_EARLY, AskPanel
 from rookery.tui.composer import Composer
 from rookery.tui.interfaces import Controller
 from rookery.tui.question_page import APPROVALS, LETTERS, has_panel
@@ -163,7 +163,9 @@ class Questions:
             return
         self._panel.activate()
         if self._input_was_empty and self._composer.text in _ANSWERS:
-            self._composer.empty()  # meant for the question, which was not live yet
+            # meant for the question, which was not live yet
+            self._controller.toast(TOO_EARLY.format(key=self._composer.text), "warning")
+            self._composer.empty()
         if not self._composer.text and self._composer.has_focus:
             self._panel.focus()
 

@@ -100,7 +100,7 @@ def keys_line(
             line.append("tab", ink).append(" to answer   ")
             ink = theme.fg(theme.muted, bold=True)
         case KeyState.READY if unread:
-            line.append(f"↓ {plural(unread, 'more line')}, then ", careful)
+            line.append(f"↓ or End: {plural(unread, 'more line')}, then ", careful)
         case KeyState.READY:
             pass
     for key, what in keys:

@@ -72,6 +72,12 @@ class TextScrollView(ScrollView, can_focus=False):
         first, count = round(self.scroll_y), self._lines.height
         return first + 1, min(count, first + self.size.height), count
 
+    def scroll_far(self, way: int) -> None:
+        """Scroll to the start or the end. Where a long text ends is known once it is laid out."""
+        place = -1.0
+        while place != (place := 0 if way < 0 else self.max_scroll_y):
+            self.scroll_to(y=place, animate=False, immediate=True)
+
     def on_resize(self, event: events.Resize) -> None:
         self._lay_out()
 
@@ -324,4 +330,4 @@ class ReadingScreen(SideScreen[R]):
         )
 
     def action_scroll_far(self, way: int) -> None:
-        self.scroll_view.scroll_to(y=0 if way < 0 else self.scroll_view.max_scroll_y, animate=False)
+        self.scroll_view.scroll_far(way)
