@@ -17,8 +17,8 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from rookery.manager.worktrees.operations import WorktreeOperations
-from rookery.manager.worktrees.worktree_git import Fetching
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.worktree_git import Fetching
+from rookery.platform.worktree_values import (
     BranchFate,
     Code,
     Created,

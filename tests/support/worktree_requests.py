@@ -17,7 +17,7 @@ from rookery.manager.requests import ListWorktrees, StartSessions
 from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.shown_rows import Started, WorktreeRow
 from rookery.manager.worktrees.project_scripts import project_script
-from rookery.manager.worktrees.worktree_git import Fetching
+from rookery.platform.worktree_git import Fetching
 from support.manager_project import PATIENCE, WRITES, Project, Watched
 from support.repositories import copy_of
 from support.text_process import start_text

@@ -31,8 +31,8 @@ from rookery.manager.sessions.session_store import holder_note, manager_folder
 from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
 from rookery.manager.shown_rows import Overview
-from rookery.manager.worktrees.worktree_git import Fetching
 from rookery.platform.user_folders import Places
+from rookery.platform.worktree_git import Fetching
 
 SECONDS_TO_SETTLE = 40.0
 """More than the time a process has to announce its session."""

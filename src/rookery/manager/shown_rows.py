@@ -8,7 +8,7 @@ from msgspec import Struct
 from rookery.core.asks import IntentQuestion
 from rookery.manager.sessions.session_record import Counts, TodoStats
 from rookery.manager.sessions.session_states import Failure, Flags, SessionState
-from rookery.manager.worktrees.worktree_values import WorktreeState
+from rookery.platform.worktree_values import WorktreeState
 
 MailState: TypeAlias = Literal["queued", "sending", "sent", "failed"]
 

@@ -13,8 +13,8 @@ from rookery.manager import requests as asked
 from rookery.manager.handlers import worktree_handler as finishing
 from rookery.manager.handlers.worktree_scripts import AgreedScripts
 from rookery.manager.shown_rows import WorktreeRow, WorktreeStats
-from rookery.manager.worktrees.worktree_values import WorktreeState
 from rookery.platform.git_folders import NOTE_OF_WORKTREE
+from rookery.platform.worktree_values import WorktreeState
 from support.manager_project import PATIENCE, SPEAKS_LONG, WRITES, Project
 from support.worktree_folders import git, put
 from support.worktree_requests import (

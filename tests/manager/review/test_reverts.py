@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from rookery.manager.review.checkout_changes import GitScope, checkout_of
 from rookery.manager.review.reviews import Reverted, ReviewOperations, revert
 from rookery.manager.shown_rows import Review
-from rookery.manager.worktrees.worktree_git import Git, InTheWay
-from rookery.manager.worktrees.worktree_project import Project
-from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
+from rookery.platform.worktree_git import Git, InTheWay
+from rookery.platform.worktree_project import Project
+from rookery.platform.worktree_values import Code, Obstacle, Worktree
 from support.access_lists import restrict, still_restricted
 from support.warm_programs import run_program
 from support.worktree_folders import (

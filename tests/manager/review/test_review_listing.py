@@ -8,7 +8,7 @@ from rookery.manager.review.checkout_changes import GitScope
 from rookery.manager.review.file_diffs import TextDiff
 from rookery.manager.review.reviews import ReviewOperations
 from rookery.manager.shown_rows import ChangedFile, Review, WorktreeStats
-from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
+from rookery.platform.worktree_values import Code, Obstacle, Worktree
 from support.worktree_folders import WorktreeBench, files_in, git, put, result
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\0\0"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.worktree_values import (
     AppliedWork,
     ApplyPlan,
     Code,

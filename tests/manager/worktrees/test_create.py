@@ -20,7 +20,7 @@ from rookery.manager.worktrees.create import (
     version_branches,
 )
 from rookery.manager.worktrees.operations import WorktreeOperations
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.worktree_values import (
     Code,
     Created,
     Forgotten,
@@ -227,7 +227,7 @@ def test_versions_get_parallel_worktrees(bench: WorktreeBench):
 CREATE_SAME = """
 import sys
 from pathlib import Path
-from rookery.manager.worktrees.worktree_values import Created
+from rookery.platform.worktree_values import Created
 from support.worktree_folders import WorktreeBench
 created = WorktreeBench(Path(sys.argv[1])).handler.create("same")
 assert isinstance(created, Created), created

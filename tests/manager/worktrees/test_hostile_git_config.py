@@ -15,8 +15,8 @@ from rookery.manager.review.file_diffs import TextDiff, changes_of
 from rookery.manager.review.reviews import ReviewOperations
 from rookery.manager.shown_rows import Review, WorktreeStats
 from rookery.manager.worktrees import worktree_git as named_git
-from rookery.manager.worktrees.worktree_project import Project, all_listed, registered_at
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.worktree_project import Project, all_listed, registered_at
+from rookery.platform.worktree_values import (
     AppliedWork,
     Code,
     Created,

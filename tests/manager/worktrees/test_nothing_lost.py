@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.worktree_values import (
     Finished,
     Obstacle,
     RecoveredWork,

@@ -15,7 +15,7 @@ from rookery.manager.worktrees.project_scripts import (
     run_setup,
     setup_script,
 )
-from rookery.manager.worktrees.worktree_values import PortBlock, Worktree
+from rookery.platform.worktree_values import PortBlock, Worktree
 from support.worktree_folders import WorktreeBench, git, put
 
 pytestmark = pytest.mark.anyio

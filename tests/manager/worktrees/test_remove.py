@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.worktree_values import (
     BranchFate,
     Code,
     Created,

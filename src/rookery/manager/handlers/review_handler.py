@@ -49,9 +49,9 @@ from rookery.manager.shown_rows import (
     Version,
     WorktreeStats,
 )
-from rookery.manager.worktrees.worktree_git import InTheWay
-from rookery.manager.worktrees.worktree_values import Code, Obstacle
 from rookery.platform.own_programs import find_own_program
+from rookery.platform.worktree_git import InTheWay
+from rookery.platform.worktree_values import Code, Obstacle
 
 NO_END = '<span class="unseen">no newline at the end</span>'
 RETURN = '<span class="unseen">CR</span>'

@@ -28,7 +28,7 @@ from rookery.manager.sessions.session_folders import SessionOptions
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode, label_of
 from rookery.manager.shown_rows import Done, Started
 from rookery.manager.worktrees.create import MOST_VERSIONS, automatic_branch, own_branch
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.worktree_values import (
     Created,
     Listed,
     Obstacle,

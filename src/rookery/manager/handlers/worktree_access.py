@@ -21,15 +21,15 @@ from rookery.manager.review.reviews import ReviewOperations
 from rookery.manager.sessions.session_record import SessionRecord
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.worktrees.operations import WorktreeOperations
-from rookery.manager.worktrees.worktree_git import Fetching
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.paths import visible
+from rookery.platform.worktree_git import Fetching
+from rookery.platform.worktree_values import (
     KEEP_REFS,
     Listed,
     Obstacle,
     Worktree,
     WorktreeState,
 )
-from rookery.platform.paths import visible
 
 MAX_GIT_PROCESSES = 3
 _NEVER_CREATED = (

@@ -30,8 +30,9 @@ from rookery.manager.shown_rows import (
     WorktreeStats,
 )
 from rookery.manager.worktrees.project_scripts import project_script
-from rookery.manager.worktrees.worktree_project import RUN_SCRIPT
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.paths import visible
+from rookery.platform.worktree_project import RUN_SCRIPT
+from rookery.platform.worktree_values import (
     BranchFate,
     Code,
     Finished,
@@ -45,7 +46,6 @@ from rookery.manager.worktrees.worktree_values import (
     WorktreeState,
     counted,
 )
-from rookery.platform.paths import visible
 
 SECONDS_TO_COMMIT = 60.0
 """Seconds for the agent to commit what is staged."""

@@ -34,11 +34,11 @@ from rookery.manager.worktrees.project_scripts import (
     script_environment,
     setup_script,
 )
-from rookery.manager.worktrees.worktree_project import RUN_SCRIPT, SETUP_SCRIPT
-from rookery.manager.worktrees.worktree_values import BranchFate, Obstacle, Removed, Worktree
 from rookery.platform.disk import KeptList, private_folder, put, reason
 from rookery.platform.paths import visible
 from rookery.platform.user_folders import Places
+from rookery.platform.worktree_project import RUN_SCRIPT, SETUP_SCRIPT
+from rookery.platform.worktree_values import BranchFate, Obstacle, Removed, Worktree
 
 FILE = "scripts.json"
 PATIENCE = 5.0

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from rookery.manager.shown_rows import FileKind, WorktreeStats
 from rookery.manager.worktrees.checkout_files import MODULE
-from rookery.manager.worktrees.worktree_git import Git, own_index
-from rookery.manager.worktrees.worktree_project import Project, git_of
-from rookery.manager.worktrees.worktree_values import Worktree
+from rookery.platform.worktree_git import Git, own_index
+from rookery.platform.worktree_project import Project, git_of
+from rookery.platform.worktree_values import Worktree
 
 _STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=all")
 _WORDS_BEFORE_PATH = {b"1": 8, b"u": 10, b"?": 1}

@@ -26,9 +26,9 @@ from rookery.manager.review.file_sides import (
 )
 from rookery.manager.shown_rows import ChangedFile, Review
 from rookery.manager.worktrees.checkout_files import LINK
-from rookery.manager.worktrees.worktree_git import Git, InTheWay, own_index
-from rookery.manager.worktrees.worktree_values import Code, digest
 from rookery.platform.paths import visible
+from rookery.platform.worktree_git import Git, InTheWay, own_index
+from rookery.platform.worktree_values import Code, digest
 
 LOCK_FILES = frozenset(
     {

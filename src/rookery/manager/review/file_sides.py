@@ -22,9 +22,9 @@ from rookery.core.limits import KIB, MIB
 from rookery.manager.review.checkout_changes import Checkout, RawChange
 from rookery.manager.shown_rows import LineKind
 from rookery.manager.worktrees.checkout_files import LINK, PLAIN, PROGRAM
-from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed
 from rookery.platform.descriptors import opened_folder
 from rookery.platform.own_programs import run_git
+from rookery.platform.worktree_git import Git, GitCommandFailed
 
 MOST_CONTEXT = 10_000_000
 _WORDS = (

@@ -48,12 +48,12 @@ from rookery.manager.shown_rows import ChangedFile, FileKind, Review, WorktreeSt
 from rookery.manager.worktrees.checkout_files import LINK, PROGRAM
 from rookery.manager.worktrees.keep import keep_files
 from rookery.manager.worktrees.merge import demand_no_filter
-from rookery.manager.worktrees.worktree_git import InTheWay
-from rookery.manager.worktrees.worktree_project import Project, ProjectOperations, operation
-from rookery.manager.worktrees.worktree_values import Code, Keep, Obstacle, Worktree, digest
 from rookery.platform.descriptors import opened_folder
 from rookery.platform.git_objects import ObjectKind, object_id
 from rookery.platform.paths import visible
+from rookery.platform.worktree_git import InTheWay
+from rookery.platform.worktree_project import Project, ProjectOperations, operation
+from rookery.platform.worktree_values import Code, Keep, Obstacle, Worktree, digest
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -22,10 +22,10 @@ from rookery.manager.worktrees.merge import (
     merged_tree,
     stage_all,
 )
-from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed, InTheWay, own_index
-from rookery.manager.worktrees.worktree_project import Project, git_of
-from rookery.manager.worktrees.worktree_values import AppliedWork, ApplyPlan, Code, Worktree
 from rookery.platform.descriptors import Attributes, attributes_at, keep_attributes
+from rookery.platform.worktree_git import Git, GitCommandFailed, InTheWay, own_index
+from rookery.platform.worktree_project import Project, git_of
+from rookery.platform.worktree_values import AppliedWork, ApplyPlan, Code, Worktree
 
 _PATCH = ("diff", "--binary", "--full-index", "--no-renames", "--no-color", "--src-prefix=a/")
 

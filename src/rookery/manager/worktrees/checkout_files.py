@@ -16,10 +16,10 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from rookery.manager.worktrees.worktree_git import Git, InTheWay
-from rookery.manager.worktrees.worktree_project import OWN_FOLDER, Project, git_of
-from rookery.manager.worktrees.worktree_values import Code, Worktree
 from rookery.platform.git_folders import regular_content
+from rookery.platform.worktree_git import Git, InTheWay
+from rookery.platform.worktree_project import OWN_FOLDER, Project, git_of
+from rookery.platform.worktree_values import Code, Worktree
 
 INCLUDE_FILE = ".worktreeinclude"
 _ENVIRONMENT = (".env", ".env.*")

@@ -21,15 +21,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import faults
-from rookery.manager.worktrees.worktree_git import GitCommandFailed, InTheWay
-from rookery.manager.worktrees.worktree_project import (
+from rookery.platform.own_programs import find_own_program
+from rookery.platform.worktree_git import GitCommandFailed, InTheWay
+from rookery.platform.worktree_project import (
     Project,
     all_listed,
     registered,
     registered_at,
     write_metadata,
 )
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.worktree_values import (
     PORTS_IN_A_BLOCK,
     Code,
     Created,
@@ -38,7 +39,6 @@ from rookery.manager.worktrees.worktree_values import (
     Worktree,
     WorktreeStep,
 )
-from rookery.platform.own_programs import find_own_program
 
 LONGEST_NAME = 50
 PREFIX = "agent/"

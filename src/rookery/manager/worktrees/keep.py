@@ -33,10 +33,10 @@ from rookery.manager.worktrees.checkout_files import (
     open_plain,
     tree_of,
 )
-from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed, InTheWay
-from rookery.manager.worktrees.worktree_project import Project
-from rookery.manager.worktrees.worktree_values import KEEP_REFS, Code, Keep
 from rookery.platform.git_folders import entries, is_folder, regular_content
+from rookery.platform.worktree_git import Git, GitCommandFailed, InTheWay
+from rookery.platform.worktree_project import Project
+from rookery.platform.worktree_values import KEEP_REFS, Code, Keep
 
 _IGNORED = "!! "
 

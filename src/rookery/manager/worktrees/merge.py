@@ -13,9 +13,9 @@ from rookery import faults
 from rookery.manager.worktrees.checkout_files import contents_of, index_of
 from rookery.manager.worktrees.create import folder_name
 from rookery.manager.worktrees.keep import keep, keep_files, uncommitted
-from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed, InTheWay
-from rookery.manager.worktrees.worktree_project import Project, demand_branch, git_of, state_of
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.worktree_git import Git, GitCommandFailed, InTheWay
+from rookery.platform.worktree_project import Project, demand_branch, git_of, state_of
+from rookery.platform.worktree_values import (
     Code,
     Finished,
     Keep,

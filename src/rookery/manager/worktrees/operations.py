@@ -14,7 +14,7 @@ from rookery.manager.worktrees.reuse import (
     importable,
     resume,
 )
-from rookery.manager.worktrees.worktree_project import (
+from rookery.platform.worktree_project import (
     ProjectOperations,
     all_listed,
     operation,

@@ -19,8 +19,9 @@ from rookery.manager.worktrees.checkout_files import contents_of
 from rookery.manager.worktrees.create import folder_name
 from rookery.manager.worktrees.keep import keep, survey
 from rookery.manager.worktrees.reuse import dismiss
-from rookery.manager.worktrees.worktree_git import Git, InTheWay
-from rookery.manager.worktrees.worktree_project import (
+from rookery.platform.git_folders import NOTE_OF_WORKTREE, is_folder
+from rookery.platform.worktree_git import Git, InTheWay
+from rookery.platform.worktree_project import (
     DELETING,
     REMOVING,
     Project,
@@ -31,7 +32,7 @@ from rookery.manager.worktrees.worktree_project import (
     registered_at,
     state_of,
 )
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.worktree_values import (
     KEEP_REFS,
     BranchFate,
     Code,
@@ -44,7 +45,6 @@ from rookery.manager.worktrees.worktree_values import (
     Worktree,
     WorktreeState,
 )
-from rookery.platform.git_folders import NOTE_OF_WORKTREE, is_folder
 
 _TRIES = 3
 

@@ -21,8 +21,9 @@ from rookery.manager.worktrees.create import (
     register,
 )
 from rookery.manager.worktrees.keep import STAGED, keep, work_without_files
-from rookery.manager.worktrees.worktree_git import Git, InTheWay
-from rookery.manager.worktrees.worktree_project import (
+from rookery.platform.git_folders import common_folder
+from rookery.platform.worktree_git import Git, InTheWay
+from rookery.platform.worktree_project import (
     Project,
     Registered,
     git_of,
@@ -35,7 +36,7 @@ from rookery.manager.worktrees.worktree_project import (
     registered_at,
     state_of,
 )
-from rookery.manager.worktrees.worktree_values import (
+from rookery.platform.worktree_values import (
     KEEP_REFS,
     Code,
     Created,
@@ -45,7 +46,6 @@ from rookery.manager.worktrees.worktree_values import (
     Worktree,
     WorktreeState,
 )
-from rookery.platform.git_folders import common_folder
 
 
 def resume(project: Project, worktree: Worktree) -> Resumed:

@@ -16,7 +16,6 @@ from typing import TypeAlias
 
 from rookery import NAME
 from rookery.errors import RookeryError
-from rookery.manager.worktrees.worktree_values import Code, Obstacle
 from rookery.platform.own_programs import (
     GitAnswer,
     ProgramTimeout,
@@ -29,6 +28,7 @@ from rookery.platform.own_programs import (
 )
 from rookery.platform.paths import visible
 from rookery.platform.plain_runner import NAMED_PROGRAMS
+from rookery.platform.worktree_values import Code, Obstacle
 
 _OWN = ("core.quotePath=false", "advice.detachedHead=false", "commit.gpgSign=false")
 _DURABLE = ("core.fsync=all", "core.fsyncMethod=fsync", "fastimport.unpackLimit=1")

@@ -17,14 +17,6 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from rookery import NAME, PROJECT_FOLDER
-from rookery.manager.worktrees.worktree_git import Fetching, Git, InTheWay
-from rookery.manager.worktrees.worktree_values import (
-    Code,
-    Listed,
-    Obstacle,
-    Worktree,
-    WorktreeState,
-)
 from rookery.platform.disk import put
 from rookery.platform.git_folders import (
     NOTE_OF_WORKTREE,
@@ -36,6 +28,14 @@ from rookery.platform.git_folders import (
 )
 from rookery.platform.locks import lock_within, open_lock
 from rookery.platform.own_programs import find_own_program
+from rookery.platform.worktree_git import Fetching, Git, InTheWay
+from rookery.platform.worktree_values import (
+    Code,
+    Listed,
+    Obstacle,
+    Worktree,
+    WorktreeState,
+)
 
 _LARGEST = 64 * 1024
 _INITIALIZING = b"initializing"
