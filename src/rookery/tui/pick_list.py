@@ -95,6 +95,13 @@ class PickList(Widget, Generic[T], can_focus=False):
         if most:
             self.styles.height = "auto"
 
+    def grow_to(self, most: int) -> None:
+        """Let the list grow up to so many rows."""
+        self._most = most
+        self._highest = max(1, min(most, len(self._items)))
+        self.styles.height = "auto"
+        self.refresh(layout=True)
+
     @property
     def items(self) -> Sequence[T]:
         return self._items
@@ -230,13 +237,28 @@ class TextField(TextArea):
 
 
 PAUSE_SECONDS = 0.15
+MIN_ROWS = 4
 
 
 class PickScreen(SideScreen[None], Generic[T]):
-    """A side screen with a list, which the arrow keys move in."""
+    """A panel with a list, which the arrow keys move in."""
 
+    IS_PANEL = True
+    OTHER_LINES: ClassVar[int] = 3
+    """Lines of the panel besides the list."""
     BINDINGS: ClassVar[list[BindingType]] = MOVING
     list: PickList[T]
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._fit_list()
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._fit_list()
+
+    def _fit_list(self) -> None:
+        self.list.grow_to(max(MIN_ROWS, self.app.size.height // 2 - self.OTHER_LINES))
 
     def action_move(self, by: int) -> None:
         self.list.move(by)

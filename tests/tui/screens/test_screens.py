@@ -203,11 +203,11 @@ async def test_the_tree_shows_state_and_cost_of_every_task_and_opens_one():
         shown = await it.sees("Look up how banks round")
         rows = [line for line in shown.splitlines() if "$" in line]
         costs = [row.split("$")[-1].rstrip(" │╯─") for row in rows]
-        assert costs == ["0.67", "0.01", "0.06", "0.03", "0.77"]
-        assert "├ · Find every caller of off()" in rows[1]
-        assert "└ ◐ Write the missing tests" in rows[2]
-        assert "  └ ✔ Look up how banks round" in rows[3]
-        assert "working" in rows[2]
+        assert costs == ["0.77", "0.67", "0.01", "0.06", "0.03"]
+        assert "├ · Find every caller of off()" in rows[2]
+        assert "└ ◐ Write the missing tests" in rows[3]
+        assert "  └ ✔ Look up how banks round" in rows[4]
+        assert "working" in rows[3]
         await it.press("up", "enter")
         await it.until(lambda: it.app.opened)
         assert it.app.opened == ["c3"]

@@ -196,8 +196,10 @@ PAUSE_SECONDS = 0.15
 
 class CheckpointScreen(ReadingScreen[None]):
     TITLE_TEXT = "Checkpoints"
+    IS_PANEL = True
     BINDINGS: ClassVar[list[BindingType]] = CHECKPOINT_KEYS
     DEFAULT_CSS = """
+    CheckpointScreen > .frame { height: 60%; }
     CheckpointScreen .both { layout: vertical; height: 1fr; }
     CheckpointScreen PickList { height: 2fr; }
     CheckpointScreen TextScrollView { height: 3fr; border-top: solid $line; }

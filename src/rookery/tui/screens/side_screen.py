@@ -1,4 +1,5 @@
-"""A modal frame over the conversation: a list, a text or a question.
+"""What opens over the conversation: a list as a panel above the input, a text or a question in a
+frame.
 
 The bottom line stays free, so that the app's status line is visible behind the frame. The app's
 priority bindings would come first, so `FullScreen.check_action` disables most of them meanwhile.
@@ -235,11 +236,13 @@ class SideScreen(ModalScreen[R]):
     """Base class of side screens: a title, the widgets of `parts`, and a line with the keys."""
 
     TITLE_TEXT: ClassVar[str] = ""
+    IS_PANEL: ClassVar[bool] = False
+    """Whether it opens above the input area, so that the conversation stays visible."""
     AUTO_FOCUS = ""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 (Textual's own type)
     BINDINGS: ClassVar[list[BindingType]] = CLOSING
     SCOPED_CSS = False
-    CSS = ".side { background: $background 55%; }"
+    CSS = ".side { background: $background 55%; } .side.-panel { background: transparent; }"
     DEFAULT_CSS = """
     SideScreen { align: center middle; }
     SideScreen > .frame {
@@ -255,14 +258,21 @@ class SideScreen(ModalScreen[R]):
     SideScreen KeyLine { margin-top: 1; }
     SideScreen PickList { padding: 0 1; }
     SideScreen TextScrollView { padding: 0 1; scrollbar-size-vertical: 1; }
+    SideScreen.-panel { align: center bottom; }
+    SideScreen.-panel > .frame {
+        max-width: 100%; height: auto; max-height: 60%; border: none; border-top: solid $primary;
+    }
+    SideScreen.-panel LineField, SideScreen.-panel LineField:focus { margin: 0 1; }
+    SideScreen.-panel KeyLine { margin-top: 0; }
     """
 
     def __init__(self, controller: Controller) -> None:
-        super().__init__(classes="side")
+        super().__init__(classes="side -panel" if self.IS_PANEL else "side")
         self._controller = controller
         self._keys = KeyLine()
         self._frame = Vertical(classes="frame")
-        self._frame.border_title = self.TITLE_TEXT
+        self._title, self._subtitle = self.TITLE_TEXT, ""
+        self._label_frame()
 
     def compose(self) -> ComposeResult:
         with self._frame:
@@ -274,17 +284,39 @@ class SideScreen(ModalScreen[R]):
 
     def on_mount(self) -> None:
         self.watch(self.app, "theme", self.theme_changed, init=False)
+        if self.IS_PANEL:
+            self._place_above_input()
+
+    def on_resize(self) -> None:
+        if self.IS_PANEL:
+            self.call_after_refresh(self._place_above_input)
+
+    def _place_above_input(self) -> None:
+        inputs = self.app.screen_stack[0].query("#input")
+        below = self.app.size.height - inputs.first().region.y if inputs else 1
+        self._frame.styles.margin = (0, 0, below, 0)
 
     def theme_changed(self) -> None:
         """Redraw content that does not follow the theme by itself."""
 
     def set_title(self, words: str) -> None:
         """Set the title."""
-        self._frame.border_title = Content(words)
+        self._title = words
+        self._label_frame()
 
     def set_subtitle(self, words: str) -> None:
         """Set the subtitle: a count or a status."""
-        self._frame.border_subtitle = Content(words)
+        self._subtitle = words
+        self._label_frame()
+
+    def _label_frame(self) -> None:
+        """A panel has no lower border, so its subtitle stands behind the title."""
+        if self.IS_PANEL:
+            title = f"{self._title}  {self._subtitle}" if self._subtitle else self._title
+            self._frame.border_title = Content(title)
+        else:
+            self._frame.border_title = Content(self._title)
+            self._frame.border_subtitle = Content(self._subtitle)
 
     def refresh_keys(self) -> None:
         """Refresh the keys after `check_action` has changed."""

@@ -25,16 +25,17 @@ from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.short_texts import Status, ago, money, one_line, plural, short_number, state_mark
 from rookery.tui.theme import Theme, theme_of
 
-DETAIL_LINES = 3
+DETAIL_LINES = 2
 
 
 class TaskListScreen(ListScreen[KnownTask]):
     TITLE_TEXT = "Tasks"
     INVITATION = "Search"
     NOTHING = "No matching session in this workspace."
+    OTHER_LINES = 5
     BINDINGS: ClassVar[list[BindingType]] = TASK_LIST_KEYS
     DEFAULT_CSS = """
-    TaskListScreen #detail { height: 4; padding: 1 3 0 3; color: $muted; }
+    TaskListScreen #detail { height: 2; padding: 0 3; color: $muted; }
     """
 
     def __init__(self, controller: Controller) -> None:
@@ -64,6 +65,7 @@ class TaskListScreen(ListScreen[KnownTask]):
         self.theme_changed()
 
     def on_resize(self) -> None:
+        super().on_resize()
         self.theme_changed()
 
     def theme_changed(self) -> None:
