@@ -134,8 +134,7 @@ class TestNearMisses:
             ("setings", "settings"),
             ("hlep", "help"),
             ("undo", "rewind"),
-            ("login", "auth"),
-            ("resume", "--continue"),
+            ("whoami", "auth status"),
         ],
     )
     def test_a_misspelled_command_is_not_a_prompt(self, word: str, meant: str, capsys: Captured):
@@ -145,6 +144,13 @@ class TestNearMisses:
                 f"Error: No such command: {word}. Did you mean {meant}? To use it as "
                 f"a prompt: rookery -- {word}\n"
             )
+
+    def test_a_command_after_an_option_is_not_a_prompt(self, capsys: Captured):
+        assert run(["-p", "list"]) == 2
+        assert capsys.readouterr().err == (
+            "Error: list is a command. To run it: rookery list. To use it as a prompt: "
+            "rookery -- list\n"
+        )
 
     @pytest.mark.parametrize(
         "arguments",

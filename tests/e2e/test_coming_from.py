@@ -20,6 +20,7 @@ from rookery.cli.main import _SUBCOMMANDS, task
 from rookery.protocol.client_commands import SlashLines
 from rookery.tui.own_commands import COMMANDS
 from support.model_words import FINISHES, system
+from support.recorded_task import PICTURE
 from support.terminal_session import Installed, at
 from support.tui_scenes import completed
 from support.tui_session import Play, play
@@ -43,6 +44,8 @@ class Task(Struct, frozen=True):
 
     def run(self, rookery: Installed) -> None:
         model = rookery.script(FINISHES * 3)
+        (rookery.workspace.parent / "library").mkdir()
+        (rookery.workspace.parent / "picture.png").write_bytes(PICTURE)
         if self.after:
             assert rookery.run(*self.after.split(), *model).returncode == 0
         done = rookery.run(*_words(self.line), *model, input=self.given)
@@ -118,6 +121,11 @@ async def _expect(screen: Play, sees: str, sends: str) -> None:
         await screen.until(lambda: sends in [type(each).__name__ for each in screen.host.sent])
 
 
+def _answered(flag: str, sees: str) -> Command:
+    """A flag that is not ours: one sentence says what is."""
+    return Command(f"AGENT -p go {flag}", sees, code=2)
+
+
 SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
     # command lines
     'AGENT "fix the test"': Task('AGENT -p "fix the test"'),
@@ -130,6 +138,39 @@ SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
     "AGENT -m MODEL": Command(
         "AGENT -p go --provider openai -m gpt-x", "No key for openai", code=3
     ),
+    "AGENT --resume": Command("AGENT --resume", "--resume without an id needs a terminal", code=2),
+    "AGENT --resume ID": Command(
+        "AGENT -p --resume abcd more", "No session begins with abcd", code=2
+    ),
+    "AGENT resume": Command("AGENT resume", "--resume without an id needs a terminal", code=2),
+    "AGENT --add-dir FOLDER": Task("AGENT -p go --add-dir ../library"),
+    "AGENT --max-turns 5": Task("AGENT -p go --max-turns 5"),
+    'AGENT --append-system-prompt "…"': Task("AGENT -p go --append-system-prompt Briefly."),
+    'AGENT --system-prompt "…"': Command(
+        "AGENT -p go --system-prompt Hi", "Error: rookery has no --system-prompt. To add", code=2
+    ),
+    "AGENT --fallback-model MODEL": _answered("--fallback-model x", "Use --fallback MODEL."),
+    "AGENT --verbose": Task("AGENT -p go --verbose"),
+    "AGENT --mcp-config FILE": _answered("--mcp-config x", "rookery mcp add"),
+    "AGENT --max-budget-usd 5": _answered("--max-budget-usd 5", "ROOKERY_MAX_COST=DOLLARS"),
+    "AGENT update": Command("AGENT update", "rookery"),
+    'AGENT exec "…"': Task('AGENT exec "fix it"'),
+    'AGENT run "…"': Task('AGENT run "fix it"'),
+    'AGENT run --agent plan "…"': _answered("--agent plan", "Use --mode MODE."),
+    "AGENT login": Command("AGENT login openai", "No key was given", code=2),
+    "AGENT auth login": Command("AGENT auth login openai", "No key was given", code=2),
+    "AGENT logout": Command("AGENT logout openai", "No key for openai is stored."),
+    "AGENT status": Command("AGENT -p status", "Did you mean auth status?", code=2),
+    "AGENT --cd FOLDER": _answered("--cd src", "Use -w FOLDER."),
+    "AGENT --image FILE": Task("AGENT -p go --image ../picture.png"),
+    "AGENT --oss": _answered("--oss", "Use --provider ollama."),
+    "AGENT --json": _answered("--json", "Use --output-format stream-json."),
+    "AGENT --ask-for-approval": _answered("--ask-for-approval", "-a asks before every change"),
+    'AGENT --prompt-interactive "…"': _answered("--prompt-interactive", 'rookery "PROMPT"'),
+    "AGENT --include-directories FOLDER": _answered("--include-directories", "--add-dir FOLDER"),
+    "AGENT --list-sessions": _answered("--list-sessions", "rookery list"),
+    "AGENT --checkpointing": _answered("--checkpointing", "/undo goes back"),
+    "AGENT session list": Command("AGENT session list", "No sessions"),
     "AGENT models": Command("AGENT models", "rookery"),
     "AGENT serve": Command("AGENT serve --help", "Usage: rookery serve"),
     # files

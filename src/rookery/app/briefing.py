@@ -25,7 +25,6 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.task_state import TaskState
 from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
-from rookery.core.limits import Limits
 from rookery.core.modes import SELECT, Mode, find_mode, offers, why_not
 from rookery.core.settings import Settings
 from rookery.core.settings_sections import Prompt
@@ -38,6 +37,7 @@ from rookery.engine.ports.model import ModelInfo, Provider, ToolSpec
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.task_deps import Act, Gatherer
 from rookery.errors import SettingsError
+from rookery.permissions.trust import never_trusted
 from rookery.platform.user_folders import Places
 from rookery.prompting.environment import (
     EnvironmentDetails,
@@ -61,8 +61,20 @@ GUIDED_UP_TO, COMPACT_UP_TO = 4.0, 15.0
 """Billions of parameters up to which a model is guided, or gets the compact prompt."""
 
 
-def workspace_files(workspace: Path, places: Places, limits: Limits) -> WorkspaceFiles:
-    return WorkspaceFiles(workspace, limits, own_folders=places.own_folders, home=Path.home())
+def workspace_files(workspace: Path, places: Places, settings: Settings) -> WorkspaceFiles:
+    return WorkspaceFiles(
+        workspace,
+        settings.as_limits(),
+        own_folders=places.own_folders,
+        home=Path.home(),
+        added=added_folders(settings),
+    )
+
+
+def added_folders(settings: Settings) -> tuple[Path, ...]:
+    """Return the user's further folders, without missing ones and those that hold too much."""
+    named = [Path(folder).expanduser() for folder in settings.folders]
+    return tuple(each.resolve() for each in named if each.is_dir() and not never_trusted(each))
 
 
 class Briefing:
@@ -176,6 +188,7 @@ class Briefing:
             mode=mode,
             modes=self.modes,
             workspace=str(self._root),
+            folders=[str(each) for each in self._files.boundaries.added],
             tools=[spec.name for spec in specs],
             system=self._system,
             custom=self._settings.context.instructions,
@@ -340,7 +353,7 @@ class ProjectNames(Struct, frozen=True, kw_only=True):
 
 
 def project_names(places: Places, workspace: Path, *, trusted: bool) -> ProjectNames:
-    files = workspace_files(workspace, places, Limits())
+    files = workspace_files(workspace, places, Settings())
     at = (places.config, Path.home(), files.boundaries)
     commands = CommandFiles(*at, trusted=trusted).read()
     modes = ModeFiles(*at, trusted=trusted).read()

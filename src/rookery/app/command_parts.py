@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rookery.app.briefing import workspace_files
+from rookery.app.briefing import added_folders, workspace_files
 from rookery.checkpoints.git_repair import GitRepair
 from rookery.checkpoints.git_views import GitScanner
 from rookery.checkpoints.git_watch import GitWatch
@@ -117,14 +117,14 @@ class CommandParts:
 @contextmanager
 def check_shell(settings: Settings, workspace: Path, places: Places) -> Iterator[Shell]:
     """Open a shell for commands outside any task, confined as the settings say."""
-    files = workspace_files(workspace, places, settings.as_limits())
+    files = workspace_files(workspace, places, settings)
     with closing(make_sandbox(settings, workspace, places)) as sandbox:
         launching = SandboxLauncher(files.boundaries, sandbox)
         yield Terminal(workspace, settings.as_limits(), launching, shell=settings.commands.shell)
 
 
 def check_judge(settings: Settings, workspace: Path, places: Places) -> CommandJudge:
-    files = workspace_files(workspace, places, settings.as_limits())
+    files = workspace_files(workspace, places, settings)
     return CommandJudge(
         files,
         workspace,
@@ -205,13 +205,18 @@ def _git_config_files(
 
 
 def make_sandbox(settings: Settings, workspace: Path, places: Places) -> Sandbox:
+    added = added_folders(settings)
     return Sandbox(
         SandboxOptions(
             root=workspace,
             home=Path.home(),
             mode=settings.sandbox.use,
             network=settings.sandbox.network,
-            writable=tuple(map(os.path.expanduser, settings.sandbox.writable)),
+            writable=(
+                *map(os.path.expanduser, settings.sandbox.writable),
+                *map(str, added),
+            ),
+            repositories=tuple(str(each / ".git") for each in added),
             hidden=tuple(map(os.path.expanduser, settings.sandbox.hidden)),
             own=tuple(map(str, places.own_folders)),
         )

@@ -124,7 +124,7 @@ async def open_host(
 
     async with AsyncExitStack() as stack:
         stack.push_async_callback(models.aclose)
-        files = workspace_files(workspace, places, settings.as_limits())
+        files = workspace_files(workspace, places, settings)
         extra = open_extra_tools(
             settings,
             workspace,

@@ -33,7 +33,19 @@ class Seconds(click.FloatRange):
 
 
 GROUPS = {
-    "What to do": ("prompt_text", "prompt_file", "workspace", "mode", "intent", "once", "timeout"),
+    "What to do": (
+        "prompt_text",
+        "prompt_file",
+        "image",
+        "append_system_prompt",
+        "workspace",
+        "add_dir",
+        "mode",
+        "intent",
+        "once",
+        "timeout",
+        "max_turns",
+    ),
     "Model": ("provider", "model", "base_url", "fallback", "api_key", "reasoning_effort"),
     "Permissions": (
         "yes",
@@ -45,13 +57,13 @@ GROUPS = {
         "governance_allow",
         "terminal_shell",
     ),
-    "Sessions": ("resume_last", "session_id", "create_with_session_id", "ephemeral"),
+    "Sessions": ("resume_last", "session_id", "resume", "create_with_session_id", "ephemeral"),
     "Errors and unanswered questions": (
         "consecutive_mistake_limit",
         "exit_on_error",
         "followup_timeout",
     ),
-    "Output": ("output_format", "no_tui", "oneshot", "debug"),
+    "Output": ("output_format", "no_tui", "oneshot", "verbose", "debug"),
     "For programs": ("stdin_prompt_stream", "signal_only_exit", "json_io"),
 }
 """The parameter names under each heading."""

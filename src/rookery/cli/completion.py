@@ -176,7 +176,13 @@ def _shells() -> Iterator[tuple[str, str]]:
 
 _SESSION = {"session": _sessions, "sessions": _sessions}
 _VALUES: Mapping[str, Mapping[str, Values]] = {
-    "": {"session_id": _sessions, "mode": _modes, "model": _models, "provider": _providers},
+    "": {
+        "session_id": _sessions,
+        "resume": _sessions,
+        "mode": _modes,
+        "model": _models,
+        "provider": _providers,
+    },
     **dict.fromkeys(("show", "export", "fork", "rewind", "delete", "attach", "sessions"), _SESSION),
     "list": {"what": _kinds},
     "config": {"name": _settings},

@@ -1,6 +1,9 @@
-"""The prompt for the first message on a plain terminal, and the commands that work before it."""
+"""Questions on a plain terminal before a session is open: the first message, with the commands
+that work before it, and which session to continue."""
 
 import sys
+from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 from msgspec.structs import replace
@@ -14,12 +17,17 @@ from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.plain.keyboard import read_line_blocking
 from rookery.protocol.client_commands import list_models, list_modes
+from rookery.storage.sessions import TaskStore
 
 HELP = """\
 /model [PROVIDER] NAME   start with this model; /model lists them
 /mode NAME               start in this mode; /mode lists them
 /approve on, off         turn auto-approve on or off
 Anything else is your task. Ctrl-D quits."""
+
+MOST_OFFERED = 15
+TITLE_WIDTH = 60
+WHICH = "Which session? [1-{}, Enter for the last one, Ctrl-D exits] "
 
 
 class FirstMessage:
@@ -95,3 +103,23 @@ def _read_line(draft: str) -> str:
         print()
         raise click.exceptions.Exit(0)
     return typed
+
+
+def pick_session(store: TaskStore, workspace: Path) -> str:
+    """Ask which of the workspace's sessions to continue."""
+    from rookery.storage.cli.session_listing import age, chosen_session, cut, one_line
+
+    last = chosen_session(store, None, workspace)
+    known = [each for each in store.list(str(workspace), hidden=False) if not each.parent]
+    offered = known[:MOST_OFFERED]
+    for number, each in enumerate(offered, 1):
+        when = age(each.updated, datetime.now(UTC))
+        print(harmless(f"{number:>3}  {when:>8}  {cut(one_line(each.title), TITLE_WIDTH)}"))
+    while (typed := read_line_blocking(sys.stdin.fileno(), WHICH.format(len(offered)))) is not None:
+        print()
+        if not typed.strip():
+            return last
+        if typed.strip().isdecimal() and 1 <= int(typed) <= len(offered):
+            return offered[int(typed) - 1].id
+    print()
+    raise click.exceptions.Exit(0)

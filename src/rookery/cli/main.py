@@ -19,7 +19,9 @@ FORMATS = ("text", "json", "stream-json")
 WRONG_USAGE = 2
 NOT_WRITTEN = 9
 HUNG_UP = 129
-NEAR_MISS = 0.75
+SHORTEST_COMMAND = 3
+PICK_SESSION = "?"
+"""The value of `--resume` without an id."""
 
 _PR_SET_DUMPABLE = 4
 
@@ -31,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
     use_declared_tools()
     # without this, log records would go to stderr
     logging.getLogger(NAME).addHandler(logging.NullHandler())
-    arguments = _expand_help(arguments)
+    arguments = _expand(arguments)
     name = arguments[0] if arguments else ""
     command, rest = (
         (_subcommand(name), arguments[1:]) if name in _SUBCOMMANDS else (task, arguments)
@@ -42,8 +44,9 @@ def run(arguments: Sequence[str]) -> int:
             list(rest),
             help_option_names=["-h", "--help"],
         ) as ctx:
-            if command is task and "--" not in arguments:
-                _check_prompt(ctx.params)
+            is_prompt = command is task and "--" not in arguments
+            if is_prompt and (instead := _command_instead(ctx.params)):
+                return run(instead)
             code = command.invoke(ctx)
         sys.stdout.flush()
         return int(code or 0)
@@ -76,6 +79,10 @@ def disable_core_dumps_and_ptrace() -> None:
 
 
 def _usage_message(error: click.ClickException, command: click.Command, name: str) -> str:
+    from rookery.cli.foreign_words import foreign_flag
+
+    if answer := foreign_flag(error):
+        return answer
     text = error.format_message()
     ended = text if text.endswith((".", "?", "!", "?)")) else f"{text}."
     where = NAME if command is task else f"{NAME} {name}"
@@ -123,33 +130,57 @@ def _report_crash(error: Exception) -> int:
     )
 
 
-def _expand_help(arguments: Sequence[str]) -> Sequence[str]:
-    """Turn `help` and `help list` into `--help`; `help me with this` stays a prompt."""
+def _expand(arguments: Sequence[str]) -> Sequence[str]:
+    """Turn `help` and `help list` into `--help`, and commands of other agents into ours; `help me
+    with this` stays a prompt."""
     match arguments:
         case ["help"]:
             return ["--help"]
         case ["help", name] if name in _SUBCOMMANDS:
             return [name, "--help"]
+        case [name, *_] if name.isalpha() and name not in _SUBCOMMANDS:
+            from rookery.cli.foreign_words import translated
+
+            return translated(arguments, task)
         case _:
             return arguments
 
 
-def _check_prompt(given: Mapping[str, Any]) -> None:
-    """Refuse a prompt that is a single word close to the name of a command."""
-    resumes = given["resume_last"] or given["session_id"]
+def _command_instead(given: Mapping[str, Any]) -> Sequence[str]:
+    """The arguments to use instead of a prompt that is a single word and looks like a command. A
+    user at a terminal is asked; elsewhere it is refused."""
+    resumes = given["resume_last"] or given["session_id"] or given["resume"]
     if len(given["words"]) != 1 or given["prompt_file"] or resumes:
-        return
-    from difflib import get_close_matches
-
+        return ()
     (word,) = given["words"]
-    commands = [*_SUBCOMMANDS, "help"]
-    near = get_close_matches(word.lower(), commands, n=1, cutoff=NEAR_MISS)
-    meant = _ELSEWHERE.get(word.lower()) or (near[0] if near else "")
-    if meant and word not in commands:
-        raise SettingsError(
-            f"No such command: {word}. Did you mean {meant}? To use it as a prompt: "
-            f"{NAME} -- {word}"
-        )
+    if len(word) < SHORTEST_COMMAND and word not in _SUBCOMMANDS:
+        return ()
+    from rookery.cli.foreign_words import meant_command
+
+    meant = meant_command(word, [*_SUBCOMMANDS, "help"])
+    if not meant:
+        return ()
+    asks = not given["once"] and sys.stdin.isatty() and sys.stdout.isatty()
+    if asks and _chooses_prompt(word, meant):
+        return ()
+    if asks:
+        return meant.split()
+    found = f"{word} is a command" if word == meant else f"No such command: {word}"
+    advice = f"To run it: {NAME} {meant}." if word == meant else f"Did you mean {meant}?"
+    raise SettingsError(f"{found}. {advice} To use it as a prompt: {NAME} -- {word}")
+
+
+def _chooses_prompt(word: str, meant: str) -> bool:
+    """Ask whether a word is a prompt or a command. Raises `EOFError` for neither."""
+    while True:
+        answer = input(f'Run "{NAME} {meant}"? [y/n, or p to use "{harmless(word)}" as a prompt] ')
+        match answer.strip().lower():
+            case "y" | "yes":
+                return False
+            case "p" | "prompt":
+                return True
+            case "n" | "no":
+                raise click.exceptions.Exit(0)
 
 
 def _subcommand(name: str) -> click.Command:
@@ -191,18 +222,6 @@ _SUBCOMMANDS = {
 }
 
 
-_ELSEWHERE = {
-    "undo": "rewind",
-    "login": "auth",
-    "logout": "auth logout",
-    "resume": "--continue",
-    "continue": "--continue",
-    "update": "upgrade",
-    "version": "--version",
-}
-"""Commands of other programs, and what does the same here."""
-
-
 def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
     if not value.is_dir():
         raise SettingsError(f"No such folder: {value}. Give one with -w.")
@@ -228,6 +247,13 @@ def _hide_key(ctx: click.Context, option: click.Parameter, value: str | None) ->
 @click.command(cls=GroupedCommand, epilog=EPILOG)
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
 @click.option("-P", "--prompt", "prompt_text", help="The prompt, as an option.")
+@click.option(
+    "--image",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Add an image to the prompt; can be repeated.",
+)
+@click.option("--append-system-prompt", help="Add this text to the model's instructions.")
 @click.option("--prompt-file", type=click.Path(path_type=Path), help="Read the prompt from a file.")
 @click.option(
     "-w",
@@ -236,6 +262,12 @@ def _hide_key(ctx: click.Context, option: click.Parameter, value: str | None) ->
     default=".",
     callback=_resolve_if_exists,
     help="The folder to work in.",
+)
+@click.option(
+    "--add-dir",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Another folder that the agent may read and write; can be repeated.",
 )
 @click.option("-M", "--mode", help="The mode to start in.")
 @click.option("--intent", help="The intent to work for, such as INT-001.")
@@ -246,6 +278,11 @@ def _hide_key(ctx: click.Context, option: click.Parameter, value: str | None) ->
     "--timeout",
     type=Seconds(min=0, min_open=True),
     help="End the run after this many seconds; the session is kept.",
+)
+@click.option(
+    "--max-turns",
+    type=click.IntRange(min=1),
+    help="The most requests to the model, until you are asked or the run ends.",
 )
 @click.option("--provider", help="The model's provider.")
 @click.option("-m", "--model", help="The model to call; a script file for --provider scripted.")
@@ -281,6 +318,13 @@ def _hide_key(ctx: click.Context, option: click.Parameter, value: str | None) ->
 @click.option("--terminal-shell", help="The shell that commands run in.")
 @click.option("-c", "--continue", "resume_last", is_flag=True, help="Continue the last session.")
 @click.option("--session-id", help="Continue this session; give the beginning of its id.")
+@click.option(
+    "--resume",
+    is_flag=False,
+    flag_value=PICK_SESSION,
+    metavar="[ID]",
+    help="Continue this session; without an id, choose one from a list.",
+)
 @click.option("--create-with-session-id", help="Start a session with this id.")
 @click.option("--ephemeral", is_flag=True, help="Delete the session after the run.")
 @click.option(
@@ -299,6 +343,7 @@ def _hide_key(ctx: click.Context, option: click.Parameter, value: str | None) ->
 )
 @click.option("--no-tui", is_flag=True, help="Print lines instead of opening the full screen.")
 @click.option("--oneshot", is_flag=True, help="Close the full screen when the task is done.")
+@click.option("--verbose", is_flag=True, help="Show the whole output of every step.")
 @click.option("-d", "--debug", is_flag=True, help="Write a debug log.")
 @click.option(
     "--stdin-prompt-stream", is_flag=True, help="Read commands as JSON lines from standard input."

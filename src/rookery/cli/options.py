@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.cli.main import FORMATS
+from rookery.cli.main import FORMATS, PICK_SESSION
 from rookery.core.instructions import PIPED_TEXT, quoted
 from rookery.core.text.characters import as_utf8
 from rookery.errors import SettingsError
@@ -34,7 +34,10 @@ class Options(Struct, frozen=True, kw_only=True):
     prompt_text: str | None
     """The prompt given with `--prompt`."""
     prompt_file: Path | None
+    image: tuple[Path, ...]
+    append_system_prompt: str | None
     workspace: Path
+    add_dir: tuple[Path, ...]
     intent: str | None
     governance_allow: tuple[str, ...]
     once: bool
@@ -52,9 +55,12 @@ class Options(Struct, frozen=True, kw_only=True):
     mode: str | None
     resume_last: bool
     session_id: str | None
+    resume: str | None
+    """The value of `--resume`: an id, or `PICK_SESSION`."""
     create_with_session_id: str | None
     ephemeral: bool
     timeout: float | None
+    max_turns: int | None
     output_format: str
     no_tui: bool
     stdin_prompt_stream: bool
@@ -67,11 +73,22 @@ class Options(Struct, frozen=True, kw_only=True):
     oneshot: bool
     followup_timeout: float | None
     extension: str | None
+    verbose: bool
     debug: bool
 
     @property
     def resumes(self) -> bool:
-        return self.resume_last or self.session_id is not None
+        lists = self.picks_session and self.front_end is not FrontEnd.SCREEN
+        return self.resume_last or self.named_session is not None or lists
+
+    @property
+    def named_session(self) -> str | None:
+        return self.session_id if self.picks_session else self.session_id or self.resume
+
+    @property
+    def picks_session(self) -> bool:
+        """Whether the user chooses the session from a list; the full screen has one."""
+        return self.resume == PICK_SESSION
 
     def workspace_flag(self) -> list[str]:
         """Return the flag for a later run from the current folder that selects this workspace."""
@@ -92,6 +109,22 @@ class Options(Struct, frozen=True, kw_only=True):
         yield (
             bool(self.prompt_file and (self.words or self.prompt_text)),
             "Give the prompt as an argument or with --prompt-file, not both.",
+        )
+        yield (
+            bool(self.resume and (self.session_id or self.resume_last)),
+            "Give --resume, --session-id or --continue, only one of them.",
+        )
+        yield self.resume == "", "--resume is empty; give an id, or -c for the last session."
+        yield (
+            self.picks_session and not self.interactive,
+            (
+                "--resume without an id needs a terminal. Give an id (rookery list shows them), "
+                "or use -c for the last session."
+            ),
+        )
+        yield (
+            self.picks_session and self._has_prompt,
+            "To add a message, give --resume an id, or use -c for the last session.",
         )
         yield self.session_id == "", "--session-id is empty; give an id, or -c for the last one."
         yield self.create_with_session_id == "", "--create-with-session-id is empty; give a UUID."
@@ -116,6 +149,7 @@ class Options(Struct, frozen=True, kw_only=True):
     def _value_rules(self) -> Iterator[tuple[bool, str]]:
         from rookery.app.model_choice import checked_provider
         from rookery.core.limits import EFFORTS
+        from rookery.permissions.trust import never_trusted
 
         most = self.consecutive_mistake_limit
         yield (
@@ -127,6 +161,13 @@ class Options(Struct, frozen=True, kw_only=True):
         yield (
             not self.workspace.is_dir(),
             f"No such folder: {self.workspace}. Give one with -w.",
+        )
+        for folder in self.add_dir:
+            yield not folder.is_dir(), f"No such folder: {folder}. --add-dir takes a folder."
+            yield bool(wrong := never_trusted(folder)), f"--add-dir: {wrong}"
+        yield (
+            bool(self.image) and (self.resumes or self.picks_session),
+            "--image is for new sessions. In an existing one, mention the file: @/path/to/image",
         )
         yield (
             self.reasoning_effort is not None and self.reasoning_effort not in EFFORTS,
@@ -170,6 +211,13 @@ class Options(Struct, frozen=True, kw_only=True):
         yield (
             self.json_io and (self.once or stream),
             "--json-io cannot be combined with --print or --stdin-prompt-stream.",
+        )
+        yield (
+            self.json_io and sys.stdin.isatty(),
+            (
+                "--json-io (-i) needs a program on standard input, not a terminal. To start with "
+                'a prompt: rookery "your task"'
+            ),
         )
         yield self.intent == "", "--intent is empty; give an id, such as INT-001."
         yield (

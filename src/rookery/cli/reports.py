@@ -26,7 +26,7 @@ from rookery.errors import (
     StorageError,
 )
 from rookery.plain.display import PlainDisplay
-from rookery.plain.screen import LEFT_AT_PROMPT, Screen
+from rookery.plain.screen import LEFT_AT_PROMPT, OUTPUT_LINES, Screen
 from rookery.protocol.attend import Display, Displays, Fate, RunEnd
 from rookery.storage.sessions import TaskStore
 
@@ -180,7 +180,8 @@ class TextReport:
         colour = run.settings.colours(out, os.environ)
         self._live = out.isatty() and os.environ.get("TERM") != "dumb"
         self.screen = Screen(out, colour=colour, live=self._live)
-        self.plain = PlainDisplay(self.screen, shows_result=shows_result)
+        output_lines = sys.maxsize if run.verbose else OUTPUT_LINES
+        self.plain = PlainDisplay(self.screen, shows_result=shows_result, output_lines=output_lines)
         self.plain.result = _earlier_result(run.stored)
         self.display: Display = self.plain
         self._run = run

@@ -311,6 +311,8 @@ class FullScreenClient:
             theme=LIGHT if light else DARK,
             notify=ui.notify,
             suggestion_seconds=self._run.patience,
+            unfolded=self._run.verbose,
+            command="tasks" if self._run.picks_session else "",
         )
         if ui.colour == "never":
             os.environ["NO_COLOR"] = "1"  # Textual has no other switch

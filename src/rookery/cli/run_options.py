@@ -1,13 +1,11 @@
 """What one run needs, collected from flags, settings and stored sessions before it starts."""
 
 import os
-import sys
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from enum import Enum
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,16 +18,16 @@ from rookery.app.model_choice import (
     choose_model,
     supports_reasoning,
 )
+from rookery.cli.first_run import Trust, find_trust, may_act_anyway, note, trust_note
 from rookery.cli.options import FrontEnd, Options
+from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import Event, RequestStarted, TaskOpened
 from rookery.core.limits import NOT_AT_ALL
 from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.output_preview import Hiding
-from rookery.core.text.terminal_text import harmless
-from rookery.errors import SettingsError, StorageError, ToolError
-from rookery.permissions.trust import TrustStore, never_trusted
+from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import FoundSettings, find_settings
@@ -43,6 +41,7 @@ _FLAGS_BY_SETTING = {
     "--sandbox-use": "--sandbox",
     "--commands-shell": "--terminal-shell",
     "--ui-oneshot": "--oneshot",
+    "--max-requests": "--max-turns",
 }
 """Flags whose name differs from their setting."""
 
@@ -60,6 +59,9 @@ class Run(Struct, frozen=True, kw_only=True):
     """The first message to a resumed task."""
     draft: str = ""
     """Text typed ahead, not sent yet."""
+    picks_session: bool = False
+    """The user chooses the session in the full screen."""
+    verbose: bool = False
     once: bool = False
     """`--print` was given."""
     person: bool = False
@@ -138,8 +140,8 @@ class RunFolder(Struct, frozen=True):
 def prepare(options: Options, places: Places, store: TaskStore) -> Run:
     """Collect everything a run needs. Raises `SettingsError` for what cannot work."""
     early: list[str] = []
-    trust = _trust_of(options, places, early.append)
-    trusted, acts_anyway = trust is _Trust.YES, _acts_anyway(options, trust)
+    trust = find_trust(options, places, early.append, lambda: _require_model(options, places))
+    trusted, acts_anyway = trust is Trust.YES, may_act_anyway(options, trust)
     task_id = _chosen_session(options, store) if options.resumes else ""
     stored = _stored(options, store, task_id)
     settings = _settings(options, places, _last_request(stored), trusted=trusted)
@@ -156,7 +158,8 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
     if options.resumes:
         first = ReopenTask(task_id=task_id)
     elif prompt.strip() or options.front_end is FrontEnd.LINES:
-        first = OpenTask(task_id="", text=prompt, mode=settings.mode)
+        images = _images(options) if options.image else ()
+        first = OpenTask(task_id="", text=prompt, images=images, mode=settings.mode)
         if options.interactive and not prompt.strip():
             from rookery.cli.first_message import FirstMessage
 
@@ -171,6 +174,8 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
         stored=stored,
         opening=prompt if options.resumes else "",
         draft=draft,
+        picks_session=options.picks_session and not options.resumes,
+        verbose=options.verbose,
         once=options.once,
         person=options.interactive,
         timeout=options.timeout,
@@ -189,7 +194,7 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
         places=places,
         workspace_flag=options.workspace_flag(),
         notes=[
-            _trust_note(options, trust, acts_anyway=acts_anyway),
+            trust_note(options, trust, acts_anyway=acts_anyway),
             _unknown_model_note(options, settings, choice),
         ],
     )
@@ -198,7 +203,21 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
 def _chosen_session(options: Options, store: TaskStore) -> str:
     from rookery.storage.cli.session_listing import chosen_session
 
-    return chosen_session(store, options.session_id, options.workspace)
+    if options.picks_session:
+        from rookery.cli.first_message import pick_session
+
+        return pick_session(store, options.workspace)
+    return chosen_session(store, options.named_session, options.workspace)
+
+
+def _images(options: Options) -> tuple[Image, ...]:
+    from rookery.protocol.picture_files import load_pictures
+
+    files = [str(path.absolute()) for path in options.image]
+    images, problems = anyio.run(load_pictures, files, str(options.workspace))
+    for problem in problems:
+        raise SettingsError(f"--image {problem['path']}: {problem['error']}")
+    return images
 
 
 def _note_ignored(options: Options) -> None:
@@ -225,10 +244,6 @@ def _unknown_model_note(options: Options, settings: Settings, choice: ModelChoic
     return assumption(settings, choice) if for_people else ""
 
 
-def note(sentence: str) -> None:
-    print(f"note: {harmless(sentence)}", file=sys.stderr)
-
-
 def _stored(options: Options, store: TaskStore, task_id: str) -> Sequence[Event]:
     """Read the events of the session to resume. It must be resumed in the workspace it started
     in, unless that no longer exists."""
@@ -250,63 +265,12 @@ def _last_request(stored: Iterable[Event]) -> RequestStarted | None:
     return requests[-1] if requests and requests[-1].provider else None
 
 
-class _Trust(Enum):
-    YES = "trusted"
-    NO = "the user said no"
-    UNKNOWN = "the user was not asked"
-
-
-def _trust_of(options: Options, places: Places, keep: Callable[[str], None]) -> _Trust:
-    """Find out whether the folder is trusted; a user at the terminal is asked first of all.
-    `keep` takes text typed before the question, if it can be used."""
-    store = TrustStore(places.trust_file)
-    if options.trust:
-        from rookery.app.project_tools import agree_to_servers, agree_to_tools
-
-        agree_to_servers(options.workspace, only_new=True)
-        with suppress(StorageError, ToolError):  # the run reports which are not offered
-            agree_to_tools(options.workspace, first_only=True)
-    if options.trust or store.trusts(options.workspace):
-        return _Trust.YES
-    if options.interactive and not (options.yes and never_trusted(options.workspace)):
-        from rookery.permissions.cli import ask_trust
-
-        _require_model(options, places)
-        out = sys.stderr if options.once else sys.stdout
-        has_prompt = options.prompt_text or options.words or options.prompt_file or options.resumes
-        usable = options.front_end is FrontEnd.SCREEN or not has_prompt
-        trusted = ask_trust(store, options.workspace, out, keep if usable else None)
-        return _Trust.YES if trusted else _Trust.NO
-    if store.problem:
-        note(store.problem)
-    return _Trust.UNKNOWN
-
-
 def _require_model(options: Options, places: Places) -> None:
     """Raise `SettingsError` before the first question if a new session would have no model. A
     project cannot set one, so trust makes no difference."""
     if not options.resumes:
         found = _found_settings(options, places, None, trusted=False)
         choose_model(found.settings, os.environ, places.keys_file, options.api_key)
-
-
-def _acts_anyway(options: Options, trust: _Trust) -> bool:
-    """Whether an untrusted folder may be changed in this run: with -y, or if a program drives us
-    over the control stream. A user's "no" overrides every flag."""
-    return trust is _Trust.UNKNOWN and (options.yes or options.stdin_prompt_stream)
-
-
-def _trust_note(options: Options, trust: _Trust, *, acts_anyway: bool) -> str:
-    if options.trust and not options.interactive:
-        return "--trust: the folder is trusted for this run."
-    if trust is not _Trust.UNKNOWN:
-        return ""
-    if acts_anyway:
-        return "The folder is not trusted. -y allows changes and commands for this run."
-    return (
-        "The folder is not trusted, so it is read-only. To allow changes and commands, use "
-        f"--trust or -y for one run, or trust it: {NAME} trust"
-    )
 
 
 def _settings(
@@ -318,6 +282,8 @@ def _settings(
     settings = found.settings
     if options.driven and ("mistake_limit",) not in found.origins:
         settings = settings.with_mistake_limit(DRIVEN_MISTAKE_LIMIT)
+    if options.append_system_prompt:
+        settings = settings.with_more_instructions(options.append_system_prompt)
     return _with_usable_shell(settings)
 
 
@@ -331,6 +297,8 @@ def _found_settings(
         "model": options.model,
         "base_url": options.base_url,
         "fallback": list(options.fallback) or None,
+        "folders": [str(path.resolve()) for path in options.add_dir] or None,
+        "max_requests": options.max_turns,
         "mode": options.mode,
         "approval": options.approval,
         "sandbox.use": options.sandbox,

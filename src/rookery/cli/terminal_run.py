@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
+from rookery.cli.first_run import note
 from rookery.cli.reports import RunReport, TextReport
-from rookery.cli.run_options import Run, note
+from rookery.cli.run_options import Run
 from rookery.core.commands import Cancel
 from rookery.errors import CommandRejected
 from rookery.protocol.attend import (

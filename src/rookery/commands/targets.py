@@ -257,6 +257,8 @@ class Targets:
             yield f"changes who may use {shown}"
         elif place.outside and not self._temporary_only(real):
             yield f"{does} outside the workspace: {shown}"
+        elif place.added and operand.deed is Deed.DELETE:
+            yield f"{does} {shown} outside the workspace, where it cannot be undone"
         elif place.protected:
             yield f"{does} {shown}: {place.protected}"
         elif place.credential:

@@ -48,6 +48,8 @@ class Settings(SettingsSection, frozen=True):
     fallback: Models to use, in this order, when the model is busy, unreachable or does not exist.
         Write `provider:model` for a model of another provider.
     fallback_after: Seconds to retry a busy model before the next one takes over.
+    folders: Folders outside the workspace that the agent may read and write. What commands delete
+        there cannot be undone.
     mode: Mode in which new sessions begin.
     reasoning_effort: How much models reason, if they can. `unspecified` leaves it to the model;
         `disabled` and `none` turn it off.
@@ -76,6 +78,7 @@ class Settings(SettingsSection, frozen=True):
     base_url: Address | None = None
     fallback: Texts = ()
     fallback_after: Amount = USUAL.fallback_after
+    folders: Texts = ()
     mode: Name = "code"
     reasoning_effort: Effort = "unspecified"
     approval: Approval | None = None
@@ -128,6 +131,11 @@ class Settings(SettingsSection, frozen=True):
 
     def with_mistake_limit(self, limit: int) -> "Settings":
         return msgspec.structs.replace(self, mistake_limit=limit)
+
+    def with_more_instructions(self, text: str) -> "Settings":
+        both = "\n".join(filter(None, (self.context.instructions, text)))
+        context = msgspec.structs.replace(self.context, instructions=both)
+        return msgspec.structs.replace(self, context=context)
 
     def with_usual_shell(self) -> "Settings":
         commands = msgspec.structs.replace(self.commands, shell=None)

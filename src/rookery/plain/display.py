@@ -75,8 +75,12 @@ _BOXES = {"completed": "[x]", "in_progress": "[-]", "pending": "[ ]"}
 class PlainDisplay:
     """Prints facts as they arrive."""
 
-    def __init__(self, screen: Screen, *, shows_result: bool) -> None:
+    def __init__(
+        self, screen: Screen, *, shows_result: bool, output_lines: int = OUTPUT_LINES
+    ) -> None:
+        """`output_lines` of a command are shown as they arrive, and of the others the last."""
         self._screen = screen
+        self._output_lines = output_lines
         self._shows_result = shows_result
         self._arguments = 0
         self._output = OutputExcerpt()
@@ -308,7 +312,7 @@ class PlainDisplay:
             text = ""
         for piece in harmless(_CARRIAGE_RETURN.sub("\n", text)).splitlines(keepends=True):
             words = output.clip(piece)
-            if output.shown < OUTPUT_LINES:
+            if output.shown < self._output_lines:
                 screen.stream("output", screen.paint.dim(words), margin="  ")
                 if piece.endswith("\n"):
                     screen.end_line()

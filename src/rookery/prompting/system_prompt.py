@@ -76,6 +76,7 @@ def system_prompt(
     *,
     mode: Mode | str,
     workspace: str,
+    folders: Sequence[str] = (),
     tools: Collection[str],
     system: str = "",
     custom: str = "",
@@ -90,12 +91,12 @@ def system_prompt(
 ) -> str:
     """Return the system prompt for a task.
 
-    `system` names the operating system and the shell; `custom` is the user's text for all
-    modes, `ignored` names the ignore files in force. `modes` are those that can be switched to,
-    `skills` those of this mode; `mcp` tells whether MCP servers are connected. A mode given by its
-    slug is the built-in one; an unknown slug gets no role. `compact` shortens the prompt for small
-    models. With `words_end` an answer without tool calls ends the turn; otherwise only
-    attempt_completion does.
+    `folders` may be used besides the workspace. `system` names the operating system and the shell;
+    `custom` is the user's text for all modes, `ignored` names the ignore files in force. `modes`
+    are those that can be switched to, `skills` those of this mode; `mcp` tells whether MCP servers
+    are connected. A mode given by its slug is the built-in one; an unknown slug gets no role.
+    `compact` shortens the prompt for small models. With `words_end` an answer without tool calls
+    ends the turn; otherwise only attempt_completion does.
     """
     known = _known(mode)
     parts = [
@@ -107,7 +108,7 @@ def system_prompt(
         ),
         *([_modes(modes, compact=compact)] if modes and "switch_mode" in tools else []),
         *([_skills(skills)] if skills else []),
-        _workspace_section(workspace, system),
+        _workspace_section(workspace, folders, system),
         *_extras(known, rules or Rules(), custom=custom, language=language, ignored=ignored),
     ]
     return "\n\n".join(parts) + "\n"
@@ -182,11 +183,13 @@ def _skills(skills: Sequence[Skill]) -> str:
     return "\n".join([_SKILLS, *rows])
 
 
-def _workspace_section(workspace: str, system: str) -> str:
+def _workspace_section(workspace: str, folders: Sequence[str], system: str) -> str:
     lines = [
         f"The workspace is {workspace}. Give paths relative to it, with / between folders and no "
         "~ or variables; what lies outside is out of reach."
     ]
+    if folders:
+        lines.append(f"You may also work in {', '.join(folders)}; give absolute paths there.")
     if system:
         lines.append(f"The system: {system}.")
     return "\n".join(lines)

@@ -150,13 +150,15 @@ def depth(path: str) -> tuple[int, str]:
 
 class SandboxOptions(Struct, frozen=True, kw_only=True):
     """Settings of the sandbox. `writable` and `hidden` are added by the user; a hidden place is
-    never writable. `own` are rookery's own folders, which are hidden from commands."""
+    never writable. `repositories` are git folders outside the workspace that stay read-only. `own`
+    are rookery's own folders, which are hidden from commands."""
 
     root: Path
     home: Path
     mode: Literal["on", "required", "off"] = "on"
     network: Network = "on"
     writable: tuple[str, ...] = ()
+    repositories: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
 

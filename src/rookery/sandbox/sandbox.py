@@ -269,6 +269,7 @@ class Sandbox:
         fixed += [each.path for each in found if not each.folder]
         fixed += [program for each in found if each.folder for program in git_programs(each.path)]
         fixed += [os.path.join(self._admin, NOTE_OF_WORKTREE)] if self._admin else []
+        fixed += self._options.repositories
         unchangeable = outermost(spots(fixed))
         folders = [each.path for each in unchangeable if each.folder]
         kept = tuple(e for e in found if e.folder and not within_any(e.path, folders))

@@ -59,6 +59,10 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     notify: Notify = "auto"
     suggestion_seconds: float = 60.0
     """Seconds after which auto-approve picks the first suggestion of a question."""
+    unfolded: bool = False
+    """Show the whole output of every step."""
+    command: str = ""
+    """A slash command to run at the start, by its name."""
 
 
 class LastSession(Struct, frozen=True, kw_only=True):
@@ -134,8 +138,12 @@ class FullScreen(TaskController):
     async def _open_first(self) -> None:
         self._status_updates.about = await self._host.query(AskAbout())
         self._status_updates.update_all()
+        if self._opening.unfolded:
+            self.action_unfold_all()
         if first := self._opening.first:
             await self._switcher.begin(first)
+        elif self._opening.command:
+            await self.action_command(self._opening.command)
 
     def _fatal_error(self) -> None:
         # Textual's crash report shows the values of all variables, including API keys

@@ -20,6 +20,7 @@ from rookery.core.protected_paths import (
 from rookery.engine.ports.workspace import Place
 from rookery.errors import ToolError
 from rookery.platform.descriptors import HardLinks, TooManyEntries
+from rookery.platform.paths import within_any
 from rookery.workspace.paths import IgnoreFiles, IgnoreRules, Located, lexical, locate
 
 if TYPE_CHECKING:
@@ -27,13 +28,17 @@ if TYPE_CHECKING:
 
 
 class Boundaries:
-    """The boundaries of one workspace. `own` are the folders with rookery's own files."""
+    """The boundaries of one workspace. `own` are the folders with rookery's own files, `added`
+    the resolved folders that the user opened besides the workspace."""
 
-    def __init__(self, root: Path, *, home: Path, own: Sequence[Path]) -> None:
+    def __init__(
+        self, root: Path, *, home: Path, own: Sequence[Path], added: Sequence[Path] = ()
+    ) -> None:
         self._given = root.absolute()
         self.root = root.resolve(strict=True)
         self._home = home
         self._own = own
+        self.added = added
         self._ignore = IgnoreFiles(self.root)
         self._ways: dict[str, tuple[str, ...]] = {}
         """The links by which a path was reached; rules for a link also apply to its target."""
@@ -54,10 +59,12 @@ class Boundaries:
     def place(self, raw: str) -> Place:
         path, ways, ignored = self._resolve(raw)
         names = [str(self.root / path), *ways]
+        is_added = os.path.isabs(path) and within_any(path, map(str, self.added))
         return Place(
             path=path,
             said=raw,
-            outside=os.path.isabs(path),
+            outside=os.path.isabs(path) and not is_added,
+            added=is_added,
             link=bool(ways),
             ignored=ignored,
             protected="" if ignored else self._why_protected(names),

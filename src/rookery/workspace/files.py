@@ -82,7 +82,8 @@ Noted = TypeVar("Noted", bound=FileText | FileBytes | None)
 
 
 class WorkspaceFiles:
-    """`own_folders` are the folders with rookery's own files, `home` is the user's home folder."""
+    """`own_folders` are the folders with rookery's own files, `home` is the user's home folder,
+    `added` are further folders that the agent may work in."""
 
     def __init__(
         self,
@@ -91,8 +92,9 @@ class WorkspaceFiles:
         *,
         own_folders: Sequence[Path] = (),
         home: Path | None = None,
+        added: Sequence[Path] = (),
     ) -> None:
-        self.boundaries = Boundaries(root, home=home or Path.home(), own=own_folders)
+        self.boundaries = Boundaries(root, home=home or Path.home(), own=own_folders, added=added)
         self._limits = limits
         self._known = KnownTexts()
 

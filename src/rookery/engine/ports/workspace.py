@@ -73,6 +73,9 @@ class Place(Struct, frozen=True):
     path: str
     said: str = ""
     outside: bool = False
+    added: bool = False
+    """Whether it is in a folder that the user opened besides the workspace. Undo covers only the
+    workspace."""
     link: bool = False
     """Whether a symbolic link was followed."""
     ignored: bool = False

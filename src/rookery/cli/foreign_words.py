@@ -1,0 +1,175 @@
+"""What people type by habit from other agents: their flags and commands, and ours for each.
+
+No answer here suggests to approve actions without asking: that is for the user to look up.
+"""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+import click
+
+from rookery import NAME
+
+NEAR_MISS = 0.75
+
+FLAGS: Mapping[str, str] = {
+    # prompts and input
+    "--system-prompt": (
+        "To add to the instructions: --append-system-prompt. To replace the role, write a mode "
+        "and use --mode."
+    ),
+    "--system-prompt-file": "To add to the instructions: --append-system-prompt.",
+    "--append-system-prompt-file": "Use --append-system-prompt, or write AGENTS.md.",
+    "--prompt-interactive": f'To start with a prompt: {NAME} "PROMPT"',
+    "--message": f'To run once with a prompt: {NAME} -p "PROMPT"',
+    "--file": "Mention the file in the prompt: @/path/to/file",
+    "-f": "Mention the file in the prompt: @/path/to/file",
+    "--read": "Mention the file in the prompt: @/path/to/file",
+    "--all-files": "The agent finds files itself; mention a folder in the prompt: @/folder/",
+    "--input-format": "To send messages as JSON: --stdin-prompt-stream",
+    "--command": f'Give the command as the prompt: {NAME} "/name arguments"',
+    # folders
+    "--cd": "Use -w FOLDER.",
+    "-C": "Use -w FOLDER.",
+    "--cwd": "Use -w FOLDER.",
+    "--dir": "Use -w FOLDER.",
+    "--include-directories": "Use --add-dir FOLDER.",
+    "--worktree": f"Start a session in a worktree: {NAME} sessions start --worktree",
+    "--skip-git-repo-check": "It is not needed: a folder need not be a repository.",
+    # the model
+    "--fallback-model": "Use --fallback MODEL.",
+    "--effort": "Use -r EFFORT.",
+    "--thinking": "Use -r EFFORT.",
+    "--variant": "Use -r EFFORT.",
+    "--oss": "Use --provider ollama.",
+    "--local-provider": "Use --provider ollama, lmstudio or local.",
+    "--agent": "Use --mode MODE.",
+    "--agents": f"Write modes in .rookery/modes.yaml; see: {NAME} modes",
+    "--architect": "Use --mode architect.",
+    "--plan": "Use --mode architect.",
+    "--profile": "Settings are per user and per mode; see: rookery config",
+    "--config": f"Set it once with {NAME} config set NAME VALUE, or for a run with ROOKERY_NAME.",
+    "--settings": f"Set it once with {NAME} config set NAME VALUE, or for a run with ROOKERY_NAME.",
+    "--setting-sources": f"To see where each setting comes from: {NAME} config",
+    "--proxy": "Set HTTPS_PROXY.",
+    # approvals and limits
+    "--ask-for-approval": "It asks anyway; -a asks before every change.",
+    "--approval-mode": "It asks anyway; -a asks before every change.",
+    "--force": "It asks before it acts; docs/safety.md has the rules.",
+    "--max-budget-usd": "Set the limit for a run with ROOKERY_MAX_COST=DOLLARS.",
+    "--permission-prompt-tool": "A program can answer questions: --stdin-prompt-stream",
+    # sessions
+    "--last": "Use -c for the last session.",
+    "--fork-session": f"To copy a session: {NAME} fork",
+    "--fork": f"To copy a session: {NAME} fork",
+    "--list-sessions": f"To list sessions: {NAME} list",
+    "--delete-session": f"To delete a session: {NAME} delete",
+    "--no-session-persistence": "Use --ephemeral.",
+    "--checkpointing": "Checkpoints are always on; /undo goes back.",
+    "--share": f"To write a session to a file: {NAME} export",
+    "--title": "A session is named by its prompt.",
+    "--background": f"To run sessions in the background: {NAME} sessions start",
+    "--cloud": "Sessions run on this machine only.",
+    # output
+    "--json": "Use --output-format stream-json.",
+    "--format": "Use --output-format json or stream-json.",
+    "--include-partial-messages": "--output-format stream-json always has them.",
+    "--stream-partial-output": "--output-format stream-json always has them.",
+    "--output-last-message": "With -p, standard output has only the last message.",
+    "-o": "With -p, standard output has only the last message.",
+    "--no-alt-screen": "Use --no-tui.",
+    "--screen-reader": "Use --no-tui.",
+    "--color": f"Use NO_COLOR=1, or: {NAME} config set ui.colour never",
+    "--print-logs": "Use --debug.",
+    "--log-level": "Use --debug.",
+    # tools and servers
+    "--mcp-config": f"To add a server: {NAME} mcp add, or write .rookery/mcp.json",
+    "--strict-mcp-config": f"To remove a server: {NAME} mcp remove",
+    "--allowed-mcp-server-names": f"To list, add and remove servers: {NAME} mcp",
+    "--extensions": f"There are no extensions; MCP servers add tools: {NAME} mcp",
+    "--list-extensions": f"There are no extensions; MCP servers add tools: {NAME} mcp",
+    "--plugin-dir": f"There are no plugins; MCP servers add tools: {NAME} mcp",
+    "--acp": f"Clients attach to a server: {NAME} serve",
+    "--experimental-acp": f"Clients attach to a server: {NAME} serve",
+    "--port": f"For a server: {NAME} serve or {NAME} manager",
+    "--attach": f"To follow a session of a server: {NAME} attach",
+    "--ide": "There is no editor to connect to; mention files with @.",
+}
+"""Flags of other agents that are not ours, each with the sentence that says what to use."""
+
+ALIASES: Mapping[str, tuple[tuple[str, ...], range]] = {
+    "login": (("auth",), range(2)),
+    "logout": (("auth", "logout"), range(2)),
+    "update": (("upgrade",), range(1)),
+    "version": (("--version",), range(1)),
+    "resume": (("--resume",), range(2)),
+    "continue": (("--continue",), range(2)),
+    "init": (("/init",), range(1)),
+    "run": (("--print",), range(2)),
+    "exec": (("--print",), range(2)),
+    "history": (("list",), range(1)),
+    "session": (("sessions",), range(2)),
+}
+"""Commands of other agents: our arguments, and the number of words that may follow. With more
+words, as in `run the tests`, they are a prompt."""
+
+_MEANT: Mapping[str, str] = {
+    "undo": "rewind",
+    "agent": "modes",
+    "agents": "modes",
+    "usage": "list",
+    "stats": "list",
+    "cost": "list",
+    "permissions": "trust",
+    "status": "auth status",
+    "about": "doctor",
+    "whoami": "auth status",
+    "setup-token": "auth",
+    "setup": "auth",
+    "key": "auth",
+    "keys": "auth",
+    "acp": "serve",
+    "server": "serve",
+    "web": "manager",
+    "plugin": "mcp",
+    "plugins": "mcp",
+    "extensions": "mcp",
+    "skills": "modes",
+    "install": "upgrade",
+    **{alias: " ".join(ours) for alias, (ours, _) in ALIASES.items()},
+}
+"""Single words that are commands elsewhere, and what does the same here."""
+
+
+def foreign_flag(error: click.ClickException) -> str:
+    """The answer to a flag of another agent; empty if the error is about something else."""
+    if not isinstance(error, click.NoSuchOption) or error.option_name not in FLAGS:
+        return ""
+    return f"{NAME} has no {error.option_name}. {FLAGS[error.option_name]}"
+
+
+def translated(arguments: Sequence[str], task: click.Command) -> Sequence[str]:
+    """Replace a command of another agent by ours. `task` tells which arguments are words."""
+    ours, words = ALIASES.get(arguments[0], ((), range(0)))
+    if not ours or _count_words(arguments[1:], task) not in words:
+        return arguments
+    return [*ours, *arguments[1:]]
+
+
+def _count_words(arguments: Sequence[str], task: click.Command) -> int:
+    """The number of words that are not options; 0 if an option is not ours."""
+    try:
+        found, _, _ = task.make_parser(click.Context(task)).parse_args(list(arguments))
+    except click.UsageError:
+        return 0
+    words = found["words"]
+    return len(words) if isinstance(words, tuple) else 0  # click has a value of its own for none
+
+
+def meant_command(word: str, commands: Sequence[str]) -> str:
+    """The command that a single word stands for or resembles; empty if it is just a word."""
+    word = word.lower()
+    if word in commands:
+        return word
+    near = get_close_matches(word, commands, n=1, cutoff=NEAR_MISS)
+    return _MEANT.get(word) or (near[0] if near else "")
