@@ -60,14 +60,17 @@ def test_an_unusable_mode_model_is_reported_and_the_default_used(
 
 def test_context_settings_change_the_system_prompt(rookery: Installed):
     (rookery.workspace / "AGENTS.md").write_text("Use tabs.")
-    (rookery.workspace / "sub").mkdir()
-    (rookery.workspace / "sub" / "AGENTS.md").write_text("Use spaces.")
-    words = ("Mind the gap.", "Basque", "sub/AGENTS.md", "Use tabs.")
+    (rookery.workspace / "CLAUDE.md").write_text("Use braces.")
+    rules = rookery.workspace / "sub" / ".rookery" / "rules"
+    rules.mkdir(parents=True)
+    (rules / "a.md").write_text("Use spaces.")
+    words = ("Mind the gap.", "Basque", "Use spaces.", "Use tabs.", "Use braces.")
     chosen = 'instructions = "Mind the gap."\nlanguage = "Basque"\nsubfolder_rules = true\n'
     for settings, expected in (
-        ("", [False, False, False, True]),
-        (chosen, [True, True, True, True]),
-        ("agent_rules = false\n", [False, False, False, False]),
+        ("", [False, False, False, True, True]),
+        (chosen, [True, True, True, True, True]),
+        ("other_agents = false\n", [False, False, False, True, False]),
+        ("agent_rules = false\n", [False, False, False, False, False]),
     ):
         set_up(rookery, f"[context]\n{settings}")
         reported = first_system(rookery)

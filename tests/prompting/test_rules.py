@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.instructions import NestedRules, Rule, Rules
+from rookery.core.instructions import Rule, Rules
 from rookery.prompting.config_files import LARGEST
 from rookery.prompting.rules import (
     MOST_BYTES,
@@ -97,23 +97,6 @@ def test_instruction_files_of_the_workspace_are_read(bench: ConfigBench, there: 
     assert read(bench, agent_files=False).of_agents == ()
 
 
-def test_nested_instruction_files_are_named_with_their_folder(bench: ConfigBench):
-    for path in (
-        "src/AGENTS.md",
-        "src/web/AGENT.md",
-        "node_modules/x/AGENTS.md",
-        ".git/AGENTS.md",
-        "private/AGENTS.md",
-    ):
-        bench.put(path, "text")
-    bench.put(".rookeryignore", "private/\n")
-    assert read(bench).nested == (
-        NestedRules(folder="src", path="src/AGENTS.md"),
-        NestedRules(folder="src/web", path="src/web/AGENT.md"),
-    )
-    assert read(bench, subfolders=False).nested == ()
-
-
 def test_rule_folders_inside_the_workspace_come_last(bench: ConfigBench):
     bench.put(".roo/rules/z.md", "top")
     bench.put("b/.roo/rules/a.md", "b")
@@ -125,7 +108,7 @@ def test_rule_folders_inside_the_workspace_come_last(bench: ConfigBench):
 
 
 def test_linked_folders_are_not_searched_for_nested_rules(bench: ConfigBench):
-    bench.put("elsewhere/AGENTS.md", "secret")
+    bench.put("elsewhere/.roo/rules/a.md", "secret")
     bench.link("src", bench.outside)
     assert read(bench) == Rules()
 
@@ -137,7 +120,7 @@ def test_project_rules_are_read_only_in_a_trusted_project(bench: ConfigBench):
     bench.put(".clinerules-code", "theirs")
     found = read(bench, trusted=False)
     assert [rule.text for rule in found.general] == ["mine"]
-    assert (found.for_mode, found.of_agents, found.nested, found.problems) == ((), (), (), ())
+    assert (found.for_mode, found.of_agents, found.problems) == ((), (), ())
 
 
 def test_rules_beyond_the_total_limit_are_skipped_and_reported(bench: ConfigBench):
@@ -171,11 +154,11 @@ def test_project_rules_do_not_crowd_out_the_users_rules(bench: ConfigBench, crow
     assert total <= 2 * MOST_BYTES + LARGEST
 
 
-def test_only_some_of_very_many_rule_folders_are_listed(bench: ConfigBench):
+def test_only_some_of_very_many_rule_folders_are_read(bench: ConfigBench):
     for number in range(MOST_NESTED + 5):
-        bench.put(f"sub{number:03}/AGENTS.md", "x")
+        bench.put(f"sub{number:03}/.roo/rules/a.md", "x")
     found = read(bench)
-    assert len(found.nested) == MOST_NESTED
+    assert len(found.general) == MOST_NESTED
     assert found.problems == (
         f"Only {MOST_NESTED} of {MOST_NESTED + 5} folders with rules are used.",
     )
@@ -183,14 +166,14 @@ def test_only_some_of_very_many_rule_folders_are_listed(bench: ConfigBench):
 
 def test_rules_stay_identical_until_a_rule_file_changes(bench: ConfigBench):
     bench.put(".rookery/rules/a.md", "one")
-    bench.put("src/AGENTS.md", "x")
+    bench.put("src/.roo/rules/a.md", "x")
     files = RuleFiles(bench.config, bench.home, bench.boundaries, trusted=True)
     first = files.read("code")
     assert files.read("code") == first
     bench.put("src/b.py", "work goes on")
     assert files.read("code") == first
     bench.put(".rookery/rules/a.md", "two")
-    assert [rule.text for rule in files.read("code").general] == ["two"]
+    assert [rule.text for rule in files.read("code").general] == ["two", "x"]
 
 
 def test_nested_folders_are_searched_again_only_after_an_interval(bench: ConfigBench):
@@ -198,8 +181,8 @@ def test_nested_folders_are_searched_again_only_after_an_interval(bench: ConfigB
     files = RuleFiles(
         bench.config, bench.home, bench.boundaries, trusted=True, now=lambda: clock[0]
     )
-    assert files.read("code").nested == ()
-    bench.put("src/AGENTS.md", "x")
-    assert files.read("code").nested == ()
+    assert files.read("code").general == ()
+    bench.put("src/.roo/rules/a.md", "x")
+    assert files.read("code").general == ()
     clock[0] += int(SEARCH_INTERVAL * 10**9)
-    assert [each.folder for each in files.read("code").nested] == ["src"]
+    assert [each.text for each in files.read("code").general] == ["x"]

@@ -75,7 +75,7 @@ def test_a_project_does_not_replace_an_unreadable_user_command(
     assert named(read(bench), "deploy").content == "of the user"
 
 
-@pytest.mark.parametrize("name", ["a b.md", "readme.txt", "deep/x.md", ".md"])
+@pytest.mark.parametrize("name", ["a b.md", "readme.txt", ".md"])
 def test_other_files_are_not_commands(bench: ConfigBench, name: str):
     bench.put(f".roo/commands/{name}", "x")
     assert read(bench).commands == (INIT,)

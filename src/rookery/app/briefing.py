@@ -93,6 +93,7 @@ class Briefing:
     ) -> None:
         """`news` returns other notices for the user; each is shown once."""
         at = (places.config, home, files.boundaries)
+        others = settings.context.other_agents
         self._settings = settings
         self._files = files
         self._root = Path(files.boundaries.root)
@@ -105,10 +106,11 @@ class Briefing:
             trusted=trusted,
             subfolders=settings.context.subfolder_rules,
             agent_files=settings.context.agent_rules,
+            other_agents=others,
         )
-        self._skill_files = SkillFiles(*at, trusted=trusted)
-        self._command_files = CommandFiles(*at, trusted=trusted)
-        known = ModeFiles(*at, trusted=trusted).read()
+        self._skill_files = SkillFiles(*at, trusted=trusted, other_agents=others)
+        self._command_files = CommandFiles(*at, trusted=trusted, other_agents=others)
+        known = ModeFiles(*at, trusted=trusted, other_agents=others).read()
         self.modes: Sequence[Mode] = [self._configured(mode) for mode in known.modes]
         self._problems: list[str] = list(known.problems)
         self._reported: set[str] = set()
@@ -172,7 +174,12 @@ class Briefing:
         mode = self.mode_of(state)
         provider = self._provider_of(mode)
         rules, skills, commands = await anyio.to_thread.run_sync(self._read_files, mode.slug)
-        wrong = [*rules.problems, *self._skill_files.read().problems, *commands.problems]
+        wrong = [
+            *rules.problems,
+            *self._rules.problems_of_files(),
+            *self._skill_files.read().problems,
+            *commands.problems,
+        ]
         if self._names_unknown and (unknown := self._models.note_on(provider.model)):
             wrong.append(unknown)
         self._report_problems(notify, [*wrong, *self._news()])
@@ -208,6 +215,10 @@ class Briefing:
     def _read_files(self, slug: str) -> tuple[Rules, tuple[Skill, ...], FoundCommands]:
         """Read the rules, skills and commands for a mode."""
         return self._rules.read(slug), self.skills(slug), self._command_files.read()
+
+    async def rules_for(self, paths: Collection[str]) -> Mapping[str, str]:
+        """Return the rules for files that the model has seen, by title."""
+        return await anyio.to_thread.run_sync(self._rules.for_files, paths) if paths else {}
 
     def gatherer(self, log: EventLog, server_prompt: Callable[[str], Action]) -> Gatherer:
         async def gather(text: str, ctx: ToolContext, act: Act) -> Gathered:
@@ -296,10 +307,11 @@ def details_source(
         whole = spoke or not already_sent
         # governance may hide files: then the model must use the list tool, which filters them
         listed = not already_sent and log.state.governed is None
+        seen = known()
         now_there = EnvironmentDetails(
             mode=mode.slug,
             mode_name=mode.name,
-            modified=await modified.since(known(), sent=last_request != before),
+            modified=await modified.since(seen, sent=last_request != before),
             running=background_commands(log.events),
             time=format_time(now()) if whole else "",
             git=git_branch(root),
@@ -307,6 +319,7 @@ def details_source(
             intent=await intent(),
             plan=log.state.plan,
             todos=log.state.todos if whole else None,
+            rules=await briefing.rules_for(seen),
         )
         return changed_sections(now_there, already_sent)
 
@@ -352,18 +365,18 @@ class ProjectNames(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
 
 
-def project_names(places: Places, workspace: Path, *, trusted: bool) -> ProjectNames:
+def project_names(
+    places: Places, workspace: Path, *, trusted: bool, other_agents: bool
+) -> ProjectNames:
     files = workspace_files(workspace, places, Settings())
     at = (places.config, Path.home(), files.boundaries)
-    commands = CommandFiles(*at, trusted=trusted).read()
-    modes = ModeFiles(*at, trusted=trusted).read()
+    commands = CommandFiles(*at, trusted=trusted, other_agents=other_agents).read()
+    modes = ModeFiles(*at, trusted=trusted, other_agents=other_agents).read()
+    skills = SkillFiles(*at, trusted=trusted, other_agents=other_agents).read().skills
     return ProjectNames(
         commands=(
             *((each.name, each.description) for each in commands.commands),
-            *(
-                (each.name, each.description)
-                for each in SkillFiles(*at, trusted=trusted).read().skills
-            ),
+            *((each.name, each.description) for each in skills),
             *((name, f"not available: {why}") for name, why in commands.unreadable),
         ),
         modes=tuple(mode.slug for mode in modes.modes),

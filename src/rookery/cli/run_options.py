@@ -106,9 +106,12 @@ class RunFolder(Struct, frozen=True):
     places: Places
     workspace: Path
     trusted: bool
+    other_agents: bool
 
     def names(self) -> ProjectNames:
-        return project_names(self.places, self.workspace, trusted=self.trusted)
+        return project_names(
+            self.places, self.workspace, trusted=self.trusted, other_agents=self.other_agents
+        )
 
     def choose(self, settings: Settings) -> ModelChoice:
         return choose_model(settings, os.environ, self.places.keys_file, None)
@@ -145,7 +148,7 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
     task_id = _chosen_session(options, store) if options.resumes else ""
     stored = _stored(options, store, task_id)
     settings = _settings(options, places, _last_request(stored), trusted=trusted)
-    project = RunFolder(places, options.workspace, trusted)
+    project = RunFolder(places, options.workspace, trusted, settings.context.other_agents)
     project.check_mode(settings.mode)
     choice = choose_model(settings, os.environ, places.keys_file, options.api_key)
     if options.intent:

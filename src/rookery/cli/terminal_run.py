@@ -125,7 +125,12 @@ async def _vocabulary(run: Run, host: Host) -> "Vocabulary":
     from rookery.core.queries import AskIntents, AskModels
     from rookery.protocol.client_commands import Vocabulary
 
-    known = project_names(run.places, run.workspace, trusted=run.consent.trusted)
+    known = project_names(
+        run.places,
+        run.workspace,
+        trusted=run.consent.trusted,
+        other_agents=run.settings.context.other_agents,
+    )
     return Vocabulary(
         commands=known.commands,
         modes=known.modes,

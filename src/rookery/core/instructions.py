@@ -33,7 +33,10 @@ _MENTION = lazy_pattern(
     rf"|(?P<commit>[0-9A-Fa-f]{{7,40}}){_END}"
     rf"|(?P<word>problems|git-changes|terminal){_END})"
 )
-_COMMAND = lazy_pattern(rf"{_BEGIN}/(?P<name>[A-Za-z0-9_.-]+)(?!\S)")
+_COMMAND = lazy_pattern(rf"{_BEGIN}/(?P<name>[A-Za-z0-9_.-]+(?::[A-Za-z0-9_.-]+)*)(?!\S)")
+_BARE_PATH = lazy_pattern(rf"{_BEGIN}@(?P<path>[\w.-][^\s`@]*)")
+_PLACEHOLDER = lazy_pattern(r"\$(?:(?P<all>ARGUMENTS)\b|(?P<number>[1-9])(?!\d))")
+_INSERTED_OUTPUT = lazy_pattern(r"!`[^`\n]+`")
 _PIPED = lazy_pattern(rf"(?<!\S)<{PIPED_TEXT}>\n.*\n</{PIPED_TEXT}>(?!\S)", re.DOTALL)
 _SERVER_PROMPT = lazy_pattern(r"\s*/mcp:(?P<server>[^\s:]+):\S")
 _ESCAPE = lazy_pattern(r"\\(.)", re.DOTALL)
@@ -79,6 +82,16 @@ def find_commands(text: str, known: Collection[str] | None = None) -> list[Comma
                 CommandMention(name=found["name"], start=found.start(), end=found.end())
             )
     return commands
+
+
+def files_of_command(content: str) -> list[Mention]:
+    """The files that a command's text names, as `@/path` or, as in other agents, `@path`."""
+    bare = [
+        Mention(kind=_kind_of(path), target=path, start=found.start(), end=found.end())
+        for found in _BARE_PATH.finditer(content)
+        if (path := _without_punctuation(found["path"])) and not path.startswith("..")
+    ]
+    return [*find_mentions(content), *bare]
 
 
 def server_prompt(text: str) -> str:
@@ -185,10 +198,10 @@ class Rule(Struct, frozen=True, kw_only=True):
     origin: Origin = "project"
 
 
-class NestedRules(Struct, frozen=True, kw_only=True):
-    """Rules for a subfolder, loaded when the agent works there."""
+class OfferedRules(Struct, frozen=True, kw_only=True):
+    """Rules that the agent reads if `when` fits its work."""
 
-    folder: str
+    when: str
     path: str
 
 
@@ -199,7 +212,9 @@ class Rules(Struct, frozen=True, kw_only=True):
     of_agents: tuple[Rule, ...] = ()
     """AGENTS.md and similar files of the workspace root."""
     general: tuple[Rule, ...] = ()
-    nested: tuple[NestedRules, ...] = ()
+    offered: tuple[OfferedRules, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Files that are not sent, each with the reason. This is no problem."""
     problems: tuple[str, ...] = ()
     """What was skipped and why, for the user."""
 
@@ -277,19 +292,47 @@ def skill_text(skill: Skill, body: str, arguments: str = "") -> str:
 
 def command_text(command: SlashCommand, arguments: str = "") -> str:
     """A slash command as sent to the model."""
+    content = with_arguments(command.content, arguments)
     facts = {
         "Description": in_a_line(command.description),
         "Argument hint": in_a_line(command.argument_hint),
         "Mode": in_a_line(command.mode),
-        "Arguments": arguments,
+        "Arguments": arguments if content == command.content else "",
+        "Note": _NOT_RUN if _INSERTED_OUTPUT.search(command.content) else "",
     }
     return "\n".join(
         [
             f"Command: /{command.name} ({command.origin})",
             *(f"{name}: {fact}" for name, fact in facts.items() if fact),
-            quoted("command", command.content, name=command.name),
+            quoted("command", content, name=command.name),
         ]
     )
+
+
+_NOT_RUN = "commands in !`…` were not run. Run them yourself if you need their output."
+
+
+def with_arguments(content: str, arguments: str) -> str:
+    """A command's text with `$ARGUMENTS`, `$1` to `$9` filled in."""
+    words = _split(arguments)
+
+    def value(found: "re.Match[str]") -> str:
+        if found["all"]:
+            return arguments
+        number = int(found["number"])
+        return words[number - 1] if number <= len(words) else ""
+
+    return _PLACEHOLDER.sub(value, content)
+
+
+def _split(arguments: str) -> list[str]:
+    """Words as in a shell, so that quotes keep words together."""
+    import shlex
+
+    try:
+        return shlex.split(arguments)
+    except ValueError:
+        return arguments.split()
 
 
 def _rank(skill: Skill) -> tuple[int, bool]:

@@ -44,6 +44,7 @@ PROJECT_MAY: dict[Key, ProjectMay] = {
     ("approve_modes",): ProjectMay.REFUSE,
     ("approve_subtasks",): ProjectMay.REFUSE,
     ("approve_in_scope",): ProjectMay.REFUSE,
+    ("context", "other_agents"): ProjectMay.REFUSE,
     ("commands", "timeout"): ProjectMay.LOWER,
     ("commands", "deny"): ProjectMay.ADD,
     ("sandbox", "use"): ProjectMay.REQUIRE,

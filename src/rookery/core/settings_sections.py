@@ -180,14 +180,17 @@ class ContextSettings(SettingsSection, frozen=True):
         models of up to 4 billion parameters. "auto": by the model's size and context window.
     instructions: More instructions for the model, in every mode.
     language: Language the model answers in. Default: yours.
-    agent_rules: Whether AGENTS.md and similar files are read.
-    subfolder_rules: Whether rules in folders below the workspace are read.
+    agent_rules: Whether AGENTS.md, CLAUDE.md and similar files are read.
+    other_agents: Whether files of other agents are used, such as CLAUDE.md, .claude/, .cursor/ and
+        .mcp.json.
+    subfolder_rules: Whether rule folders (.rookery/rules) below the workspace's folders are read.
     """
 
     prompt: Prompt = "auto"
     instructions: Text = ""
     language: Text = ""
     agent_rules: bool = True
+    other_agents: bool = True
     subfolder_rules: bool = False
 
 

@@ -27,6 +27,7 @@ from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.user_folders import find_places
 from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles, from_yaml, load_modes, to_yaml
 from rookery.storage.cli.session_listing import confirmed, format_option
+from rookery.storage.settings_files import find_settings
 from rookery.workspace.files import WorkspaceFiles
 
 _HERE = click.option(
@@ -167,7 +168,10 @@ def _modes(workspace: Path) -> FoundModes:
     home = Path.home()
     files = WorkspaceFiles(workspace, Limits(), own_folders=places.own_folders, home=home)
     trusted = TrustStore(places.trust_file).trusts(workspace)
-    return ModeFiles(places.config, home, files.boundaries, trusted=trusted).read()
+    project = workspace if trusted else None
+    context = find_settings(places.settings_file, project, os.environ, {}).settings.context
+    at = (places.config, home, files.boundaries)
+    return ModeFiles(*at, trusted=trusted, other_agents=context.other_agents).read()
 
 
 def _export_of(slug: str, known: Sequence[Mode], workspace: Path) -> ModeExport:

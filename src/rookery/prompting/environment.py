@@ -94,6 +94,8 @@ class EnvironmentDetails(Struct, frozen=True, kw_only=True):
     plan: str = ""
     """The plan that the user accepted."""
     todos: Sequence[Todo] | None = None
+    rules: Mapping[str, str] = {}
+    """Rules for the files that the model has seen, by title."""
 
 
 def format_time(now: int, zone: str = "") -> str:
@@ -190,6 +192,7 @@ def _sections(details: EnvironmentDetails) -> Iterator[tuple[str, str]]:
     yield "Current mode", _mode(details)
     if details.files:
         yield FILES, details.files
+    yield from details.rules.items()
     if details.intent:
         yield "Intent", details.intent
     if details.plan:

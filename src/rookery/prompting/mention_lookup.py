@@ -16,11 +16,13 @@ from rookery.core.instructions import (
     Skill,
     SlashCommand,
     command_text,
+    files_of_command,
     find_commands,
     find_mentions,
     quoted,
     server_prompt,
     skill_text,
+    with_arguments,
 )
 from rookery.core.replies import sentence_in
 from rookery.engine.ports.actions import Action, Outcome, Permit
@@ -32,6 +34,7 @@ MOST_MENTIONS = 50
 MOST_COMMANDS = 10
 """Distinct mentions and commands of one message that are resolved."""
 LONGEST_NOTE = 300
+_PATHS = ("file", "folder", "image")
 
 Found = TypeVar("Found", Mention, CommandMention)
 Act: TypeAlias = Callable[[Action], Awaitable[Outcome]]
@@ -68,7 +71,7 @@ class MentionLookup:
         texts: list[str] = []
         images: list[Image] = []
         seen: list[Seen] = []
-        mentions = _unique(find_mentions(text))
+        mentions = _unique([*find_mentions(text), *self._files_of_commands(text)])
         for mention in mentions[:MOST_MENTIONS]:
             outcome = await self._resolve(mention, attachments, ctx, act)
             texts.append(outcome.text)
@@ -81,6 +84,19 @@ class MentionLookup:
         return Gathered(
             text="\n\n".join(filter(None, texts)), images=tuple(images), seen=tuple(seen)
         )
+
+    def _files_of_commands(self, text: str) -> list[Mention]:
+        """Return the files that the texts of the named commands mention."""
+        commands = {command.name: command for command in self._commands()}
+        named = _unique(find_commands(text, known=commands))[:MOST_COMMANDS]
+        return [
+            mention
+            for each in named
+            for mention in files_of_command(
+                with_arguments(commands[each.name].content, _arguments(text, each, named))
+            )
+            if mention.kind not in _PATHS or (self._root / mention.target).exists()
+        ]
 
     async def _resolve(
         self, mention: Mention, attachments: MentionAttachments, ctx: ToolContext, act: Act

@@ -122,6 +122,7 @@ def _load_json(text: str) -> Any:
 FILE_NAME = "modes.yaml"
 ROO_FILE = ".roomodes"
 LARGEST = 64 * KIB
+AGENTS_FOLDER = ".claude/agents"
 
 _SLUG = lazy_pattern(r"[A-Za-z0-9-]{1,64}")
 _OBSOLETE_GROUPS = {"browser"}
@@ -136,9 +137,19 @@ class FoundModes(Struct, frozen=True, kw_only=True):
 
 
 class ModeFiles:
-    def __init__(self, config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> None:
+    def __init__(
+        self,
+        config: Path,
+        home: Path,
+        boundaries: Boundaries,
+        *,
+        trusted: bool,
+        other_agents: bool = True,
+    ) -> None:
         self._user = users_folder(config, home)
+        self._home = users_folder(home, home)
         self._project = projects_folder(boundaries) if trusted else None
+        self._other_agents = other_agents
         self._found = FileCache(self._read)
 
     def read(self) -> FoundModes:
@@ -146,13 +157,28 @@ class ModeFiles:
         return self._found.get()
 
     def _read(self, scan: ConfigScan) -> FoundModes:
-        base = merged(BUILT_IN, _modes_of(self._user, FILE_NAME, scan))
+        own = merged(BUILT_IN, _modes_of(self._user, FILE_NAME, scan))
+        base = merged(own, self._of_other_agents(self._home, own, scan))
         layers: list[Sequence[Mode]] = []
         if self._project is not None:
             layers.append(_modes_of(self._project, ROO_FILE, scan))
             layers.append(_modes_of(self._project, f"{PROJECT_FOLDER}/{FILE_NAME}", scan))
-        of_project = (_restrict(base, mode, scan) for mode in merged(*layers))
-        return FoundModes(modes=merged(base, tuple(of_project)), problems=tuple(scan.problems))
+        of_project = tuple(_restrict(base, mode, scan) for mode in merged(*layers))
+        known = merged(base, of_project)
+        if self._project is not None:
+            known = merged(known, self._of_other_agents(self._project, known, scan))
+        return FoundModes(modes=known, problems=tuple(scan.problems))
+
+    def _of_other_agents(
+        self, folder: ConfigFolder, known: Sequence[Mode], scan: ConfigScan
+    ) -> tuple[Mode, ...]:
+        """Read the agents of Claude Code. None replaces a known mode."""
+        files = folder.files(AGENTS_FOLDER, scan) if self._other_agents else []
+        if not files:
+            return ()
+        from rookery.prompting.claude_agents import modes_of_agents
+
+        return modes_of_agents(folder, files, known, scan)
 
 
 def load_modes(text: str, source: Source) -> tuple[Mode, ...]:

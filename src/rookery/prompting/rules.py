@@ -1,19 +1,18 @@
-"""Rule files of users and projects: rule folders, AGENTS.md and similar files.
+"""Rule files of users and projects: rule folders, AGENTS.md, and those of other agents.
 
 They are read again only when one of them has changed, so that the prompt stays byte for byte the
-same and the provider's cache stays valid.
+same and the provider's cache stays valid. For the same reason rules of a folder, or for files that
+match a pattern, are not in the prompt: they are sent when the agent has seen such a file.
 """
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import TypeAlias
-
-from msgspec import Struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, TypeAlias
 
 from rookery import PROJECT_FOLDER
-from rookery.core.instructions import NestedRules, Rule, Rules
+from rookery.core.instructions import Rule, Rules, quoted
 from rookery.core.limits import KIB
 from rookery.prompting.config_files import (
     ConfigFolder,
@@ -26,12 +25,42 @@ from rookery.prompting.config_files import (
 )
 from rookery.workspace.boundaries import Boundaries
 
+if TYPE_CHECKING:
+    from rookery.prompting.other_agents import ScopedRule
+
 MOST_BYTES = 128 * KIB
 """Bytes of rules that are read: this many of the user's, and as many of the project's."""
 MOST_NESTED = 200
-"""Folders with their own rules that are named in the prompt."""
+"""Folders with their own rule folders that are read."""
+MOST_FOLDERS_SEEN = 200
+"""Folders of files that the agent has seen in which rules are looked for."""
 AGENT_FILES = ("AGENTS.md", "AGENT.md")
 LOCAL_AGENT_FILE = "AGENTS.local.md"
+USER_FILES = (
+    ".claude/CLAUDE.md",
+    ".codex/AGENTS.md",
+    ".gemini/GEMINI.md",
+    ".config/opencode/AGENTS.md",
+)
+"""Of other agents, relative to the home folder."""
+PROJECT_FILES = (
+    "CLAUDE.md",
+    ".claude/CLAUDE.md",
+    "CLAUDE.local.md",
+    "GEMINI.md",
+    ".github/copilot-instructions.md",
+    ".cursorrules",
+    ".windsurfrules",
+)
+SUBFOLDER_FILES = ("CLAUDE.md", "GEMINI.md")
+SCOPED_FOLDERS = {
+    ".cursor/rules": ".mdc",
+    ".github/instructions": ".instructions.md",
+    ".claude/rules": ".md",
+}
+"""Folders of rules with front matter, and how the names of these rules end."""
+_IMPORTERS = ("CLAUDE.md", "CLAUDE.local.md", "GEMINI.md")
+"""Files that may import others."""
 ROO_FOLDER = ".roo"
 PROJECT_FOLDERS = (PROJECT_FOLDER, ROO_FOLDER)
 MOST_FOLDERS = 2000
@@ -52,8 +81,9 @@ Layer: TypeAlias = Sequence[ConfigFolder]
 class RuleFiles:
     """Reads the rules for each mode. `config` is the folder of the user's settings.
 
-    `subfolders` includes the rules of folders inside the workspace, `agent_files` includes
-    AGENTS.md and similar files. `now` returns the time in nanoseconds.
+    `subfolders` includes the rule folders of folders inside the workspace, `agent_files` includes
+    AGENTS.md and similar files, `other_agents` those of other agents. `now` returns the time in
+    nanoseconds.
     """
 
     def __init__(
@@ -65,58 +95,130 @@ class RuleFiles:
         trusted: bool,
         subfolders: bool = True,
         agent_files: bool = True,
+        other_agents: bool = True,
         now: Callable[[], int] = time.time_ns,
     ) -> None:
         self._own = (
             users_folder(config, home),
             users_folder(home / ROO_FOLDER, home),
         )
+        self._home = users_folder(home, home)
         self._workspace = projects_folder(boundaries) if trusted else None
         self._boundaries = boundaries
         self._subfolders = subfolders
         self._agent_files = agent_files
+        self._other_agents = other_agents and agent_files
+        self._scoped = FileCache(self._find_scoped)
         self._nested = FileCache(self._find_nested, now, rest=SEARCH_INTERVAL)
-        self._found: dict[str, tuple[_Found, FileCache[Rules]]] = {}
+        self._found: dict[str, tuple[_Inputs, FileCache[Rules]]] = {}
+        self._late = ConfigScan()
 
     def read(self, mode: str) -> Rules:
         """Return the rules for a mode; the same object while nothing has changed."""
-        nested = self._nested.get()
+        inputs = self._nested.get(), self._scoped.get()
         before = self._found.get(mode)
-        if before is None or before[0] != nested:
-            before = nested, FileCache(lambda scan: self._read(mode, nested, scan))
+        if before is None or before[0] != inputs:
+            before = inputs, FileCache(lambda scan: self._read(mode, inputs, scan))
             self._found[mode] = before
         return before[1].get()
 
-    def _read(self, mode: str, found: "_Found", scan: ConfigScan) -> Rules:
+    def problems_of_files(self) -> Sequence[str]:
+        """Problems with the rules that `for_files` read."""
+        return self._late.problems
+
+    def for_files(self, seen: Iterable[str]) -> dict[str, str]:
+        """Return the rules for files that the agent has seen, by title: those of their folders
+        and those whose patterns they match. Paths are relative to the workspace."""
+        workspace = self._workspace
+        if workspace is None or not self._agent_files:
+            return {}
+        paths = [path for path in seen if not os.path.isabs(path)]
+        budget = _Budget()
+        found = list(self._folder_rules(workspace, paths, budget))
+        if scoped := self._scoped.get()[0]:
+            from rookery.prompting.other_agents import matching_rules
+
+            matching = matching_rules(scoped, paths, self._late)
+            found += (each for each in matching if budget.takes(each, self._late))
+        return {f"Rules in {each.path}": quoted("rules", each.text) for each in found}
+
+    def _folder_rules(
+        self, workspace: ConfigFolder, paths: Iterable[str], budget: "_Budget"
+    ) -> Iterator[Rule]:
+        parents = {str(each) for path in paths for each in PurePosixPath(path).parents}
+        others = SUBFOLDER_FILES if self._other_agents else ()
+        for folder in sorted(parents - {"."})[:MOST_FOLDERS_SEEN]:
+            collected = _Collected(self._home, self._late, budget)
+            for names in (AGENT_FILES, *((name,) for name in others)):
+                files = (workspace.at(f"{folder}/{name}") for name in names)
+                if file := next(filter(os.path.lexists, files), None):
+                    collected.add(workspace, file, imports=bool(others))
+            yield from collected.rules
+
+    def _find_scoped(self, scan: ConfigScan) -> "_Scoped":
+        if self._workspace is None or not self._other_agents:
+            return (), ()
+        folders = [self._workspace.at(name) for name in SCOPED_FOLDERS]
+        for folder in folders:
+            scan.note(folder)
+        if not any(map(os.path.isdir, folders)):
+            return (), ()
+        from rookery.prompting.other_agents import scoped_rules
+
+        found = tuple(scoped_rules(self._workspace, SCOPED_FOLDERS, scan))
+        return found, tuple(scan.problems)
+
+    def _read(self, mode: str, inputs: "_Inputs", scan: ConfigScan) -> Rules:
         """Read the rules. The project's count against a limit of their own, not the user's."""
-        nested, problems = found
+        (nested, problems), (scoped, more_problems) = inputs
         kinds = (f"-{mode}", "")
         budget = _Budget()
         own = [tuple(_rules_of(self._own, f"rules{kind}", scan, budget)) for kind in kinds]
-        budget = _Budget()
-        of_agents = self._agent_rules(scan, budget)
+        collected = _Collected(self._home, scan, budget)
+        if self._other_agents:
+            for name in USER_FILES:
+                collected.add(self._home, self._home.at(name), imports=True)
+        collected.budget = budget = _Budget()
+        self._collect_agent_rules(collected, scoped)
         of_mode, general = (
             (*users, *self._project_rules(nested, kind, scan, budget, alone=not users))
             for users, kind in zip(own, kinds, strict=True)
         )
         return Rules(
             for_mode=of_mode,
-            of_agents=of_agents,
+            of_agents=tuple(collected.rules),
             general=general,
-            nested=self._nested_agent_files(nested),
-            problems=(*problems, *scan.problems),
+            offered=tuple(each.offered for each in scoped if each.offered),
+            skipped=(*collected.skipped, *(each.skipped for each in scoped if each.skipped)),
+            problems=(*problems, *more_problems, *scan.problems),
         )
 
-    def _project_layers(self, nested: "Sequence[_Nested]") -> Iterator[Layer]:
+    def _collect_agent_rules(self, collected: "_Collected", scoped: "Sequence[ScopedRule]") -> None:
+        """Add AGENTS.md and its like, first ours, then those of other agents."""
+        workspace = self._workspace
+        if workspace is None or not self._agent_files:
+            return
+        for name in AGENT_FILES:
+            if collected.add(workspace, workspace.at(name)):
+                break
+        collected.add(workspace, workspace.at(LOCAL_AGENT_FILE))
+        if self._other_agents:
+            for name in PROJECT_FILES:
+                collected.add(workspace, workspace.at(name), imports=True)
+            for each in scoped:
+                if each.always:
+                    collected.add_text(each.rule, charged=False)
+
+    def _project_layers(self, nested: Sequence[str]) -> Iterator[Layer]:
         if self._workspace is None:
             return
-        for folder in ("", *(each.folder for each in nested if each.has_rules)):
+        for folder in ("", *nested):
             inner = self._workspace.below(folder) if folder else self._workspace
             yield [inner.below(name) for name in PROJECT_FOLDERS]
 
     def _project_rules(
         self,
-        nested: "Sequence[_Nested]",
+        nested: Sequence[str],
         kind: str,
         scan: ConfigScan,
         budget: "_Budget",
@@ -140,54 +242,25 @@ class RuleFiles:
                 return (rule,)
         return ()
 
-    def _agent_rules(self, scan: ConfigScan, budget: "_Budget") -> tuple[Rule, ...]:
-        workspace = self._workspace
-        if workspace is None or not self._agent_files:
-            return ()
-        first = (budget.rule(workspace, workspace.at(name), scan) for name in AGENT_FILES)
-        local = budget.rule(workspace, workspace.at(LOCAL_AGENT_FILE), scan)
-        return tuple(rule for rule in (next(filter(None, first), None), local) if rule)
-
-    def _nested_agent_files(self, nested: "Sequence[_Nested]") -> tuple[NestedRules, ...]:
-        if not self._agent_files:
-            return ()
-        return tuple(
-            NestedRules(folder=each.folder, path=f"{each.folder}/{each.agent_file}")
-            for each in nested
-            if each.agent_file
-        )
-
     def _find_nested(self, scan: ConfigScan) -> "_Found":
         if self._workspace is None or not self._subfolders:
             return (), ()
         top = str(self._boundaries.root)
         hiding = self._boundaries.hiding(top)
-        inner = [
-            _Nested(
-                folder,
-                next((name for name in AGENT_FILES if name in names), ""),
-                any(name in names for name in PROJECT_FOLDERS),
-            )
+        found = [
+            folder
             for folder, names in _folders(top, scan, hiding.hides)
-            if folder
+            if folder and any(name in names for name in PROJECT_FOLDERS)
         ]
-        found = [each for each in inner if each.agent_file or each.has_rules]
         if len(found) > MOST_NESTED:
             scan.report(f"Only {MOST_NESTED} of {len(found)} folders with rules are used.")
-        nearest = sorted(found[:MOST_NESTED], key=lambda each: each.folder)
-        return tuple(nearest), tuple(scan.problems)
+        return tuple(sorted(found[:MOST_NESTED])), tuple(scan.problems)
 
 
-class _Nested(Struct, frozen=True):
-    """A folder inside the workspace that has its own rules."""
-
-    folder: str
-    agent_file: str
-    has_rules: bool
-
-
-_Found: TypeAlias = tuple[tuple[_Nested, ...], tuple[str, ...]]
-"""Nested folders with rules, and problems found while searching for them."""
+_Found: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+"""Folders inside the workspace with rule folders, and problems found while searching for them."""
+_Scoped: TypeAlias = "tuple[tuple[ScopedRule, ...], tuple[str, ...]]"
+_Inputs: TypeAlias = tuple[_Found, _Scoped]
 
 
 class _Budget:
@@ -197,7 +270,7 @@ class _Budget:
         self._left = MOST_BYTES
 
     def rule(self, folder: ConfigFolder, file: str, scan: ConfigScan) -> Rule | None:
-        """Read a rule file; None if it is empty."""
+        """Read a rule file; None if it is empty or there is no room for it."""
         if self._left <= 0:
             scan.note(file)
             if os.path.lexists(file):
@@ -206,6 +279,66 @@ class _Budget:
         text = folder.text(file, scan).strip()
         self._left -= len(text.encode())
         return Rule(path=folder.label(file), text=text, origin=folder.origin) if text else None
+
+    def takes(self, rule: Rule, scan: ConfigScan) -> bool:
+        """Whether there is room for a rule that was read elsewhere."""
+        if self._left <= 0:
+            scan.report(f"{rule.path} is skipped: the rules are too long together.")
+            return False
+        self._left -= len(rule.text.encode())
+        return True
+
+
+class _Collected:
+    """Rules files in their order, each text once, with the files they import behind them."""
+
+    def __init__(self, home: ConfigFolder, scan: ConfigScan, budget: _Budget) -> None:
+        self.rules: list[Rule] = []
+        self.skipped: list[tuple[str, str]] = []
+        """Paths, each with the reason."""
+        self.budget = budget
+        self._home = home
+        self._scan = scan
+        self._texts: dict[str, str] = {}
+        self._files: set[str] = set()
+
+    def add(
+        self, folder: ConfigFolder, file: str, *, imports: bool = False, depth: int = 0
+    ) -> bool:
+        """Add a file, and those it imports. Returns whether it has text."""
+        real = os.path.realpath(file)
+        if real in self._files:
+            self._skip(folder.label(file), folder.label(real))
+            return True
+        rule = self.budget.rule(folder, file, self._scan)
+        if rule is None:
+            return False
+        self._files.add(real)
+        self.add_text(rule)
+        if imports and (depth or os.path.basename(file) in _IMPORTERS):
+            self._add_imports(rule, folder, file, depth)
+        return True
+
+    def add_text(self, rule: Rule, *, charged: bool = True) -> None:
+        if same := self._texts.get(rule.text):
+            self._skip(rule.path, same)
+            return
+        if not (charged or self.budget.takes(rule, self._scan)):
+            return
+        self._texts[rule.text] = rule.path
+        self.rules.append(rule)
+
+    def _add_imports(self, rule: Rule, folder: ConfigFolder, file: str, depth: int) -> None:
+        from rookery.prompting.other_agents import DEEPEST_IMPORT, imports_of
+
+        if depth == DEEPEST_IMPORT:
+            return
+        for each in imports_of(rule.text, folder, file, self._home, self._scan):
+            if os.path.realpath(each.file) not in self._files:
+                self.add(each.folder, each.file, imports=True, depth=depth + 1)
+
+    def _skip(self, path: str, same: str) -> None:
+        self.skipped.append((path, f"it has the same text as {same}"))
 
 
 def _rules_of(layer: Layer, name: str, scan: ConfigScan, budget: _Budget) -> Iterator[Rule]:

@@ -37,6 +37,7 @@ MOST_SKILLS = 500
 _NAME = lazy_pattern(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
 _FOLDER = lazy_pattern(r"skills(?:-([A-Za-z0-9-]+))?")
 _FOREIGN = (".agents", ".roo")
+_CLAUDE = ".claude"
 
 
 class FoundSkills(Struct, frozen=True, kw_only=True):
@@ -47,12 +48,21 @@ class FoundSkills(Struct, frozen=True, kw_only=True):
 
 
 class SkillFiles:
-    def __init__(self, config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> None:
-        of_user = [*(home / name for name in _FOREIGN), config]
+    def __init__(
+        self,
+        config: Path,
+        home: Path,
+        boundaries: Boundaries,
+        *,
+        trusted: bool,
+        other_agents: bool = True,
+    ) -> None:
+        foreign = (*([_CLAUDE] if other_agents else []), *_FOREIGN)
+        of_user = [*(home / name for name in foreign), config]
         self._folders = [users_folder(folder, home) for folder in of_user]
         if trusted:
             root = projects_folder(boundaries)
-            self._folders += [root.below(name) for name in (*_FOREIGN, PROJECT_FOLDER)]
+            self._folders += [root.below(name) for name in (*foreign, PROJECT_FOLDER)]
         self._files: dict[Skill, tuple[ConfigFolder, str]] = {}
         self._found = FileCache(self._read)
 
@@ -65,7 +75,7 @@ class SkillFiles:
         folder, file = self._files[skill]
         text = folder.text(file, scan, most=LARGEST)
         try:
-            _, body = front_matter(text)
+            _, body = _parsed(text, lenient=folder.path.name == _CLAUDE)
         except ValueError as error:
             raise ToolError(f"The skill {skill.name} cannot be read: {error}.") from error
         if not text:
@@ -124,7 +134,7 @@ def _skill(folder: ConfigFolder, file: str, name: str, mode: str, scan: ConfigSc
     if not text:
         return None
     try:
-        about, _ = front_matter(text)
+        about, _ = _parsed(text, lenient=folder.path.name == _CLAUDE)
         return Skill(
             name=_checked_name(about, name),
             description=_description(about),
@@ -137,8 +147,17 @@ def _skill(folder: ConfigFolder, file: str, name: str, mode: str, scan: ConfigSc
         return None
 
 
+def _parsed(text: str, *, lenient: bool) -> tuple[dict[str, Any], str]:
+    """Split a text into front matter and body. `lenient` is for files of other agents."""
+    if not lenient:
+        return front_matter(text)
+    from rookery.prompting.other_agents import lenient_front_matter
+
+    return lenient_front_matter(text)
+
+
 def _checked_name(about: dict[str, Any], folder: str) -> str:
-    if about.get("name") != folder:
+    if about.get("name", folder) != folder:
         raise ValueError(f"its name must be the name of its folder, {folder}")
     if not _NAME.fullmatch(folder):
         raise ValueError("its name may have lower-case letters and digits, joined by -, 64 at most")
@@ -167,7 +186,10 @@ def _modes(about: dict[str, Any]) -> tuple[str, ...]:
 
 COMMAND_FOLDER = "commands"
 
-_COMMAND_NAME = lazy_pattern(r"[A-Za-z0-9_.-]+")
+_OTHER_AGENTS = (".claude/commands", ".opencode/command", ".opencode/commands")
+_OF_USER = (".codex/prompts", ".config/opencode/command", ".config/opencode/commands")
+"""Folders of commands that only a user has, relative to the home folder."""
+_COMMAND_NAME = lazy_pattern(r"[A-Za-z0-9_.-]+(?::[A-Za-z0-9_.-]+)*")
 _ENDING = ".md"
 
 INIT = SlashCommand(
@@ -204,10 +226,25 @@ class FoundCommands(Struct, frozen=True, kw_only=True):
 
 
 class CommandFiles:
-    def __init__(self, config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> None:
-        root = projects_folder(boundaries)
-        self._of_project = [root.below(name) for name in (PROJECT_FOLDER, ".roo")]
-        self._of_user = [users_folder(folder, home) for folder in (config, home / ".roo")]
+    def __init__(
+        self,
+        config: Path,
+        home: Path,
+        boundaries: Boundaries,
+        *,
+        trusted: bool,
+        other_agents: bool = True,
+    ) -> None:
+        root, own = projects_folder(boundaries), users_folder(home, home)
+        others = _OTHER_AGENTS if other_agents else ()
+        self._of_project = [
+            *((root.below(name), COMMAND_FOLDER) for name in (PROJECT_FOLDER, ".roo")),
+            *((root, name) for name in others),
+        ]
+        self._of_user = [
+            *((users_folder(top, home), COMMAND_FOLDER) for top in (config, home / ".roo")),
+            *((own, name) for name in (*others, *(_OF_USER if other_agents else ()))),
+        ]
         self._trusted = trusted
         self._found = FileCache(self._read)
 
@@ -239,14 +276,14 @@ class CommandFiles:
 
 
 def _commands_in(
-    folders: Sequence[ConfigFolder], scan: ConfigScan
+    folders: Sequence[tuple[ConfigFolder, str]], scan: ConfigScan
 ) -> dict[str, SlashCommand | str]:
     """Return the commands by name, or the reason as a sentence if a file is invalid. Of several
     files with one name the first valid one is used."""
     found: dict[str, SlashCommand | str] = {}
-    for folder in folders:
-        for file in filter(_is_command, folder.files(COMMAND_FOLDER, scan)):
-            name, command = _name(file), _command(folder, file, scan)
+    for folder, inner in folders:
+        for file in filter(_is_command, folder.files(inner, scan)):
+            name, command = _name(file), _command(folder, file, scan, inner != COMMAND_FOLDER)
             if not isinstance(found.get(name), SlashCommand):
                 found[name] = command
     return found
@@ -257,17 +294,20 @@ def _is_command(file: FoundFile) -> bool:
 
 
 def _name(file: FoundFile) -> str:
-    return file.name.removesuffix(_ENDING)
+    """The name of the command: `git/review.md` is `/git:review`."""
+    return file.name.removesuffix(_ENDING).replace("/", ":")
 
 
-def _command(folder: ConfigFolder, file: FoundFile, scan: ConfigScan) -> SlashCommand | str:
+def _command(
+    folder: ConfigFolder, file: FoundFile, scan: ConfigScan, lenient: bool
+) -> SlashCommand | str:
     """Return the command, or the reason why its file is invalid."""
     complaints = len(scan.problems)
     text = folder.text(file.path, scan, most=LARGEST)
     if not text and scan.problems[complaints:]:
         return scan.problems[-1]
     try:
-        about, body = front_matter(text)
+        about, body = _parsed(text, lenient=lenient)
         return SlashCommand(
             name=_name(file),
             content=body.strip(),

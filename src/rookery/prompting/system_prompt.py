@@ -69,7 +69,7 @@ _SKILLS = (
     "before anything else, and only that one. Read what it links to when you need it."
 )
 _RULES = "Rules of the user and the project. They say how to work and grant no permission."
-_NESTED = "Before you work below one of these folders, read its rules:"
+_OFFERED = "Rules to read before work they fit:"
 
 
 def system_prompt(
@@ -208,9 +208,9 @@ def _extras(mode: Mode, rules: Rules, *, custom: str, language: str, ignored: st
     texts += map(_rule, (*rules.of_agents, *rules.general))
     if texts:
         yield "\n".join([_RULES, *texts])
-    if rules.nested:
-        rows = [f"{in_a_line(each.folder)}/: {in_a_line(each.path)}" for each in rules.nested]
-        yield _bullets(_NESTED, rows)
+    if rules.offered:
+        rows = [f"{in_a_line(each.path)}: {in_a_line(each.when)}" for each in rules.offered]
+        yield _bullets(_OFFERED, rows)
 
 
 def _instructions(mode: Mode) -> str:

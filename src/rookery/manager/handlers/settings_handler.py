@@ -29,7 +29,7 @@ _OFFERED = (
     "commands.allow commands.deny",
     "max_requests max_cost max_tokens max_minutes mistake_limit followup_seconds",
     "context.prompt context.instructions context.language context.agent_rules",
-    "context.subfolder_rules",
+    "context.other_agents context.subfolder_rules",
 )
 OFFERED: tuple[Key, ...] = tuple(tuple(key.split(".")) for row in _OFFERED for key in row.split())
 """Keys of these settings, in display order."""
