@@ -3,7 +3,8 @@
 import pytest
 from textual.app import App, ComposeResult
 
-from rookery.tui.composer import Composer, InputHistory, TriggerText, find_trigger
+from rookery.tui.composer import Composer, TriggerText, find_trigger
+from rookery.tui.input_files import InputHistory
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.tui.composer import MAX_ENTRIES, InputHistory
+from rookery.tui.input_files import MAX_ENTRIES, InputHistory
 
 
 def test_entries_are_kept_newest_last(tmp_path: Path):

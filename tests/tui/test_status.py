@@ -6,7 +6,7 @@ from rookery.core.facts import Event, RequestStarted, TaskOpened, Waiting
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.view import View, see
 from rookery.core.queries import About
-from rookery.tui.app import next_name
+from rookery.tui.key_actions import next_name
 from rookery.tui.page import BottomLine, HeaderFacts, context_bar, header_line, status_line
 from rookery.tui.question_queue import AWAY_SECONDS, Attention, Notify
 from rookery.tui.short_texts import short_number, short_path

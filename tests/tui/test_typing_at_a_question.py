@@ -88,6 +88,7 @@ class _Stub:
     def __init__(self, question: object) -> None:
         self.question = question
 
+
 async def test_an_early_answer_says_why_it_does_not_count():
     async with play() as it:
         it.host.tell(replace(COMMAND, ask_id="early"))

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -171,6 +172,7 @@ class _SignalHandler:
 
 
 HISTORY = "input-history.json"
+DRAFTS = "drafts"
 NO_SCREEN = (
     "note: Textual is not installed; using the plain client. To install it: pip install textual"
 )
@@ -277,10 +279,11 @@ class FullScreenClient:
         self._options = options
         self.left = False
         """The user left on purpose."""
+        self._app: FullScreen | None = None
         self._last: LastSession | None = None
 
     async def run(self, host: Host) -> RunEnd:
-        app = self._app(host)
+        self._app = app = self._new_app(host)
         async with anyio.create_task_group() as group:
             group.start_soon(_leave_when_cancelled, app)
             # the app restores the terminal at its end, which must not be cancelled
@@ -293,9 +296,9 @@ class FullScreenClient:
         self.left = end is not None and end.fate is Fate.LEFT
         return end or RunEnd(Fate.LEFT, code="task_aborted")
 
-    def _app(self, host: Host) -> "FullScreen":
+    def _new_app(self, host: Host) -> "FullScreen":
         from rookery.tui.app import FullScreen, StartOptions
-        from rookery.tui.composer import InputHistory
+        from rookery.tui.input_files import DraftFile, InputHistory
         from rookery.tui.terminal_driver import ScreenDriver, is_light
         from rookery.tui.theme import DARK, LIGHT
 
@@ -316,11 +319,14 @@ class FullScreenClient:
         )
         if ui.colour == "never":
             os.environ["NO_COLOR"] = "1"  # Textual has no other switch
-        history = InputHistory(self._run.places.state / HISTORY)
+        places = self._run.places
+        name = sha256(os.fsencode(self._run.workspace)).hexdigest()[:16]
+        draft = DraftFile(places.state / DRAFTS, name)
+        history = InputHistory(places.state / HISTORY, draft)
         return FullScreen(host, opening, history, ScreenDriver)
 
     async def on_interrupt(self, host: Host) -> bool:
-        return False
+        return self._app is not None and self._app.is_editing
 
     def report_end(self, end: RunEnd) -> None:
         """Print what matters once more, because the screen is gone."""

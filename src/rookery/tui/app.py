@@ -3,7 +3,6 @@
 `FullScreen` binds keys and messages to what they do; it holds no state of the task.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from msgspec import Struct
@@ -15,24 +14,23 @@ from textual.events import Event as ScreenEvent
 from textual.worker import WorkerFailed
 
 from rookery.core.asks import AskKind
-from rookery.core.commands import OpenTask, ReopenTask, SwitchMode
-from rookery.core.queries import AskAbout, AskModes
+from rookery.core.commands import OpenTask, ReopenTask
+from rookery.core.queries import AskAbout
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
 from rookery.tui.ask_panel import AskPanel
-from rookery.tui.attachments import Attachments
-from rookery.tui.composer import Composer, InputHistory
+from rookery.tui.composer import Composer
+from rookery.tui.input_files import InputHistory
 from rookery.tui.input_router import InputRouter
+from rookery.tui.key_actions import KeyActions
 from rookery.tui.keys import APP_KEYS
 from rookery.tui.own_commands import run_command
 from rookery.tui.page import CSS
-from rookery.tui.picker_control import PickerControl
 from rookery.tui.pickers import Picker, run_in_shell, shell_line
 from rookery.tui.question_queue import Notify
 from rookery.tui.rows.lines import RowKind
-from rookery.tui.session_view import BUSY, Draft
-from rookery.tui.task_controller import TaskController
-from rookery.tui.theme import DARK, THEMES
+from rookery.tui.session_view import Draft
+from rookery.tui.theme import DARK
 
 SIDE_SCREEN_ACTIONS = ("interrupt", "leave", "command", "copy", "toggle_theme", "suspend_process")
 """Actions that stay available while a side screen is open."""
@@ -73,13 +71,7 @@ class LastSession(Struct, frozen=True, kw_only=True):
     cost: float = 0.0
 
 
-def next_name(here: str, names: Sequence[str]) -> str:
-    """The next name, wrapping around; the first if `here` is not among them."""
-    at = names.index(here) if here in names else -1
-    return names[(at + 1) % len(names)]
-
-
-class FullScreen(TaskController):
+class FullScreen(KeyActions):
     """The app: dispatches keys and messages."""
 
     CSS = CSS
@@ -108,10 +100,6 @@ class FullScreen(TaskController):
         self._early_events: list[ScreenEvent] | None = []
         """Keys and pastes received before the input area had the focus; None afterwards."""
         self._status_updates.mode = opening.mode
-        self._picker_control = PickerControl(self, page.slot, page.composer)
-        self._attachments = page.composer.attachments = Attachments(
-            self, page.attached.show, opening.home
-        )
         self._router = InputRouter(
             self,
             self._session,
@@ -126,9 +114,11 @@ class FullScreen(TaskController):
         yield self._page
 
     def on_mount(self) -> None:
+        opening = self._opening
         self._page.composer.focus()
-        if draft := self._opening.draft:
-            self._page.composer.set_text(draft)
+        typed_ahead = bool(opening.draft) or getattr(self._driver, "typed_ahead", False)
+        has_task = isinstance(opening.first, OpenTask)
+        self._drafting.restore(opening.draft, typed_ahead=typed_ahead or has_task)
         self._status_updates.update_all()
         # after Ctrl-Z and `fg` the screen is empty
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
@@ -158,6 +148,11 @@ class FullScreen(TaskController):
             answer=self._page.transcript.last_text(RowKind.RESULT, RowKind.ANSWER),
             cost=view.usage.cost if view else 0.0,
         )
+
+    @property
+    def is_editing(self) -> bool:
+        """Whether the user's editor has the terminal, and with it Ctrl+C."""
+        return self._drafting.is_editing
 
     @property
     def crash(self) -> Exception | None:
@@ -246,6 +241,9 @@ class FullScreen(TaskController):
         elif question and question.asked.ask is AskKind.RESUME_TASK:
             await self._questions.answer(question, question.answer("yes"))
 
+    def on_composer_editor_wanted(self) -> None:
+        self.action_edit_draft()
+
     def on_composer_erased(self) -> None:
         self._attachments.drop_last()
 
@@ -265,112 +263,3 @@ class FullScreen(TaskController):
 
     def on_ask_panel_left(self) -> None:
         self._questions.skip()
-
-    # actions
-
-    async def action_command(self, name: str) -> None:
-        if len(self.screen_stack) <= 1:
-            await run_command(f"/{name}", self, self)
-
-    async def action_interrupt(self) -> None:
-        if len(self.screen_stack) <= 1 and self._picker_control.is_picking:
-            await self._picker_control.cancel()
-            return
-        if self._status_updates.is_leaving:
-            await self.action_leave()
-        else:
-            self._status_updates.warn_before_exit()
-
-    async def action_leave(self) -> None:
-        question = self._session.question
-        if question and question.asked.ask is AskKind.COMPLETION_RESULT:
-            await self.send(question.answer("yes"))
-        self.exit(RunEnd(Fate.LEFT))
-
-    async def action_quit(self) -> None:
-        await self.action_leave()
-
-    async def action_back(self) -> None:
-        """Close what is open, else stop the work, else clear the input."""
-        page = self._page
-        if await self._picker_control.cancel() or (page.panel.has_focus and page.panel.back()):
-            return
-        if page.panel.takes_text and page.composer.has_focus:
-            page.panel.focus()
-            return
-        asking = page.panel.asked is not None
-        stops = self._session.is_working or (asking and self._status_updates.is_stopping)
-        if stops and (stop := self._session.stop()):
-            self._status_updates.clear_stop_warning()
-            await self.send(stop)
-        elif asking:
-            if page.composer.has_focus:
-                page.composer.empty()
-            self._status_updates.warn_before_stop()
-        elif page.composer.text:
-            page.composer.empty()
-        else:
-            self._attachments.clear()
-        page.composer.focus()
-
-    async def action_next_place(self) -> None:
-        page = self._page
-        if self._picker_control.is_picking:
-            await self._picker_control.key("tab")
-            return
-        places = [page.panel] if page.panel.asked else []
-        order = [page.composer, *places, page.transcript]
-        here = next((at for at, place in enumerate(order) if place.has_focus), -1)
-        order[(here + 1) % len(order)].focus()
-
-    async def action_next_mode(self) -> None:
-        modes = [mode.slug for mode in await self.ask(AskModes())]
-        if self._session.is_working:
-            self.toast(BUSY, "warning")
-        elif len(modes) < 2:
-            self.toast("There is only one mode.")
-        else:
-            await self.action_use_mode(next_name(self._status_updates.mode_now, modes))
-
-    async def action_use_mode(self, mode: str) -> None:
-        """Switch the mode of the session, or of the next one."""
-        if await self.send(SwitchMode(task_id=self.task_id or "", mode=mode)):
-            self.toast(f"Mode: {mode}", "success")
-            self._status_updates.update_header()
-
-    def action_page(self, direction: int) -> None:
-        """Scroll the conversation, or first a question that does not fit."""
-        panel = self._page.panel
-        if panel.has_focus and not panel.body.fits_view:
-            panel.action_page(direction)
-        else:
-            self._page.transcript.action_half_page(direction)
-
-    def action_unfold_all(self) -> None:
-        self._page.transcript.toggle_all()
-
-    async def action_todos(self) -> None:
-        await self._picker_control.toggle_todos()
-
-    async def action_background(self) -> None:
-        if question := self._session.background_question:
-            await self.send(question.answer("yes"))
-        else:
-            self.toast("No command is running.")
-
-    def action_attach(self) -> None:
-        """Attach the image in the clipboard."""
-        self._start(self._page.composer.action_attach())
-
-    def action_copy(self) -> None:
-        answer = self._page.transcript.last_text(RowKind.RESULT, RowKind.ANSWER)
-        if text := self.screen.get_selected_text() or answer:
-            self.copy_to_clipboard(text)
-            self.toast("Copied.", "success")
-        else:
-            self.toast("There is nothing to copy yet.")
-
-    def action_toggle_theme(self) -> None:
-        self.theme = next_name(self.theme, list(THEMES))
-        self._page.redraw()
-        self._status_updates.update_all()

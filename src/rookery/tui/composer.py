@@ -1,12 +1,8 @@
 """The input area: multi-line text, the input history, and triggers that open pickers."""
 
-import json
 import re
 import time
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from msgspec import Struct
 from rich.text import Text
@@ -14,14 +10,17 @@ from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widgets import TextArea
 
 from rookery.core.text.terminal_text import visible_characters
-from rookery.platform.disk import put
 from rookery.tui.attachments import Attachments
+from rookery.tui.input_files import InputHistory
 from rookery.tui.keys import COMPOSER_KEYS
 from rookery.tui.pick_list import run_binding
 
+SAVE_SECONDS = 0.3
+"""Seconds until a changed draft is on disk."""
 _AT_START = re.compile(r"\s*([/!#?])(.*)", re.DOTALL)
 _MENTION = re.compile(r"(?:^|.*\s)@(\S*)", re.DOTALL)
 
@@ -72,10 +71,13 @@ class Composer(TextArea):
     class Unused(Message):
         """Posted for Enter in an empty input area."""
 
+    class EditorWanted(Message):
+        """Posted for Ctrl+X Ctrl+E."""
+
     class Erased(Message):
         """Posted for Backspace in an empty input area."""
 
-    def __init__(self, inputs: "InputHistory") -> None:
+    def __init__(self, inputs: InputHistory) -> None:
         super().__init__(
             soft_wrap=True,
             show_line_numbers=False,
@@ -88,11 +90,16 @@ class Composer(TextArea):
         self._place: int | None = None
         """Index of the history entry that is shown instead of the draft."""
         self._draft = ""
+        self._cleared = ""
+        """The text that was cleared last: the newest entry when you walk back."""
+        self._saving: Timer | None = None
         self._typed: TriggerText | None = None
         self.picking = False
         """Whether a picker is open, which takes some keys."""
         self.attachments: Attachments | None = None
         self._started_at = time.monotonic()
+        self._is_chord = False
+        """Whether the last key was Ctrl+X."""
 
     @property
     def started_at(self) -> float:
@@ -126,7 +133,12 @@ class Composer(TextArea):
         if self.picking and key in ("up", "down", "enter", "tab"):
             self.post_message(self.Listed(key))
             return True
+        is_chord, self._is_chord = self._is_chord, key == "ctrl+x"
         match key:
+            case "ctrl+x" if not self.selected_text:
+                pass  # the first half of Ctrl+X Ctrl+E
+            case "ctrl+e" if is_chord:
+                self.post_message(self.EditorWanted())
             case "shift+enter" | "alt+enter" | "ctrl+j":
                 self.insert("\n")
             case "enter":
@@ -166,11 +178,21 @@ class Composer(TextArea):
             self.post_message(self.Unused())
             return
         self._inputs.add(text)
+        self._cleared = ""
         self.post_message(self.Submitted(text))
         self.empty()
 
     def action_break_line(self) -> None:
         self.insert("\n")
+
+    def clear_draft(self) -> None:
+        """Empty the input area; Up brings the text back."""
+        self._cleared = self.text if self.text.strip() else self._cleared
+        self.empty()
+
+    def offer(self, text: str) -> None:
+        """Keep a text that Up brings back."""
+        self._cleared = text
 
     def empty(self) -> None:
         self._place, self._draft = None, ""
@@ -196,7 +218,7 @@ class Composer(TextArea):
 
     def _recall(self, by: int) -> bool:
         """Show the previous or next history entry; the draft comes last."""
-        entries = self._inputs.entries
+        entries = [*self._inputs.entries, *filter(None, [self._cleared])]
         here = len(entries) if self._place is None else self._place
         there = here + by
         if not 0 <= there <= len(entries) or there == here:
@@ -218,6 +240,16 @@ class Composer(TextArea):
 
     def on_text_area_changed(self) -> None:
         self._look_for_trigger()
+        if self._inputs.draft and self._saving is None:
+            self._saving = self.set_timer(SAVE_SECONDS, self._save_draft)
+
+    def _save_draft(self) -> None:
+        self._saving = None
+        if self._inputs.draft:
+            self._inputs.draft.save(self.text if self._place is None else self._draft)
+
+    def on_unmount(self) -> None:
+        self._save_draft()
 
     def on_text_area_selection_changed(self) -> None:
         self._look_for_trigger()
@@ -230,46 +262,3 @@ class Composer(TextArea):
         if now != self._typed:
             self._typed = now
             self.post_message(self.Triggered(now))
-
-
-MAX_ENTRIES = 500
-VERSION = 1
-
-
-class InputHistory:
-    """Earlier inputs, newest last; blank and repeated ones are skipped.
-
-    With a file, they are kept for later runs, with those that other processes add meanwhile.
-    """
-
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
-        self.entries = _read(path) if path else []
-
-    def add(self, text: str) -> None:
-        if not text.strip():
-            return
-        known = (_read(self._path) if self._path else []) or self.entries
-        if known[-1:] != [text]:
-            known = [*known, text][-MAX_ENTRIES:]
-        self.entries = known
-        if self._path:
-            with suppress(OSError):  # a warning would only disturb
-                _write(self._path, known)
-
-
-def _read(path: Path) -> list[str]:
-    """Read the entries; a missing or broken file has none."""
-    try:
-        kept: Any = json.loads(path.read_text(encoding="utf-8"))
-        entries = kept["entries"]
-        return [str(each) for each in entries if isinstance(each, str)][-MAX_ENTRIES:]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return []
-
-
-def _write(path: Path, entries: Sequence[str]) -> None:
-    """Replace the file atomically; only the owner may read it, as users type secrets."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    text = json.dumps({"version": VERSION, "entries": list(entries)}, ensure_ascii=False)
-    put(path, [text.encode(errors="replace")], durable=False)

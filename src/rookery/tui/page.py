@@ -15,7 +15,8 @@ from rookery.core.queries import About
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attached
-from rookery.tui.composer import Composer, InputHistory
+from rookery.tui.composer import Composer
+from rookery.tui.input_files import InputHistory
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.pickers import TRIGGERS
 from rookery.tui.rows.lines import cut
@@ -297,7 +298,7 @@ class BottomLine(Struct, frozen=True, kw_only=True):
     toast: str = ""
     kind: ToastKind = "info"
     leaving: bool = False
-    stopping: bool = False
+    escape_warning: str = ""
     working: str = ""
     seconds: int = 0
     place: str = ""
@@ -317,8 +318,8 @@ def status_line(doing: BottomLine, frame: int, theme: Theme, width: int) -> Text
         right = ""
     elif doing.leaving:
         line = Text("Press Ctrl+C again to exit; the session is kept.", theme.fg(theme.warning))
-    elif doing.stopping:
-        line = Text("Press Esc again to stop the task.", theme.fg(theme.warning))
+    elif doing.escape_warning:
+        line = Text(doing.escape_warning, theme.fg(theme.warning))
     elif doing.working:
         spin = SPINNER[frame % len(SPINNER)]
         seconds = f" {doing.seconds} s" if doing.seconds else ""

@@ -27,7 +27,9 @@ from rookery.tui.session_view import SessionView
 
 TOAST_SECONDS = 3.0
 LEAVING_SECONDS = 2.0
-"""Seconds within which a second Ctrl+C exits, or a second Esc stops the task."""
+"""Seconds within which a second Ctrl+C exits, or a second Esc does what was announced."""
+STOP_AGAIN = "Press Esc again to stop the task."
+REWIND_AGAIN = "Press Esc again to list the checkpoints."
 
 
 def placeholder_text(asked: Asked | None, *, task: bool, is_working: bool) -> str:
@@ -97,7 +99,7 @@ class StatusUpdates:
         self.next = NextTask()
         self._toast: tuple[str, ToastKind, float] = ("", "info", 0.0)
         self._leaving_until = 0.0
-        self._stopping_until = 0.0
+        self._escape_warning = ("", 0.0)
         self._busy_since: float | None = None
 
     @property
@@ -131,9 +133,9 @@ class StatusUpdates:
     def is_leaving(self) -> bool:
         return time.monotonic() < self._leaving_until
 
-    @property
-    def is_stopping(self) -> bool:
-        return time.monotonic() < self._stopping_until
+    def was_warned(self, words: str) -> bool:
+        """Whether this warning is visible, so that another Esc means it."""
+        return self._escape_warning[0] == words and time.monotonic() < self._escape_warning[1]
 
     def toast(self, text: str, kind: ToastKind) -> None:
         self._toast = (text, kind, time.monotonic() + TOAST_SECONDS)
@@ -143,12 +145,13 @@ class StatusUpdates:
         self._leaving_until = time.monotonic() + LEAVING_SECONDS
         self.update_status()
 
-    def warn_before_stop(self) -> None:
-        self._stopping_until = time.monotonic() + LEAVING_SECONDS
+    def warn_before_escape(self, words: str) -> None:
+        """Say what another Esc does."""
+        self._escape_warning = (words, time.monotonic() + LEAVING_SECONDS)
         self.update_status()
 
-    def clear_stop_warning(self) -> None:
-        self._stopping_until = 0.0
+    def clear_escape_warning(self) -> None:
+        self._escape_warning = ("", 0.0)
 
     def update_page(self) -> None:
         self._page.show_conversation(self._session.root is not None, self.about)
@@ -194,6 +197,7 @@ class StatusUpdates:
     def update_status(self) -> None:
         now = time.monotonic()
         words, kind, until = self._toast
+        escape, until_escape = self._escape_warning
         view, is_working = self._session.view, self._session.is_working
         self._busy_since = (self._busy_since or now) if is_working else None
         self._page.status.show(
@@ -201,7 +205,7 @@ class StatusUpdates:
                 toast=words if now < until else "",
                 kind=kind,
                 leaving=self.is_leaving,
-                stopping=self.is_stopping,
+                escape_warning=escape if now < until_escape else "",
                 working=self._work() if is_working else "",
                 seconds=int(now - self._busy_since) if self._busy_since else 0,
                 place=self._page.transcript.place,

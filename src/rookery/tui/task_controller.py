@@ -24,7 +24,7 @@ from rookery.core.queries import About, Asking
 from rookery.errors import CommandRejected, StorageError
 from rookery.protocol.attend import RunEnd
 from rookery.protocol.codec import Host
-from rookery.tui.composer import InputHistory
+from rookery.tui.input_files import InputHistory
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
 from rookery.tui.question_queue import Attention, Notify, Questions
@@ -209,7 +209,7 @@ class TaskController(App[RunEnd]):
         return self.run_worker(work, group=FOLLOWING)
 
     def _write(self, text: str) -> None:
-        if self._driver:
+        if self._driver and not self._batch_count:
             self._driver.write(text)
             self._driver.flush()
 

@@ -26,7 +26,7 @@ QUERY_BACKGROUND = b"\x1b]11;?\x1b\\"
 QUERY_DEVICE = b"\x1b[c"
 """Every terminal answers this, so a missing answer to `QUERY_BACKGROUND` is noticed at once."""
 ANSWER_SECONDS = 0.4
-_BACKGROUND_ANSWER = re.compile(rb"\x1b\]11;[^\x07\x1b]*(?:\x07|\x1b\\\\)")
+_BACKGROUND_ANSWER = re.compile(rb"\x1b\]11;[^\x07\x1b]*(?:\x07|\x1b\\)")
 _BACKGROUND = re.compile(rb"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
 _DEVICE_ANSWER = re.compile(rb"\x1b\[\?[0-9;]*c")
 _LIGHT_BACKGROUNDS = {"7", "15"}
@@ -63,8 +63,16 @@ class KeyParser(XTermParser):
 
     def _early(self) -> Iterable[Message]:
         early, KeyParser.typed_early = KeyParser.typed_early, ""
-        if keys := _LATE_ANSWER.sub("", early):
+        if keys := early_message(_LATE_ANSWER.sub("", early)):
             yield from super().feed(keys)
+
+
+def early_message(keys: str) -> str:
+    """Keys typed before the screen opened, as one message. One line and Enter is sent. Several
+    lines may be a paste, so they wait in the input area: their line breaks become Ctrl+J."""
+    lines = keys.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+    is_sent = bool(lines.strip()) and "\n" not in lines and lines != keys
+    return lines.replace("\x1b\n", "\n") + ("\r" if is_sent else "")
 
 
 class ScreenDriver(LinuxDriver):
@@ -86,6 +94,8 @@ class ScreenDriver(LinuxDriver):
         linux_driver.XTermParser = KeyParser  # type: ignore[attr-defined]
         assert sys.__stdout__
         self._file = sys.__stdout__
+        self.typed_ahead = False
+        """Whether keys were typed before the app started."""
 
     def start_application_mode(self) -> None:
         guard = guard_of(self.fileno)
@@ -94,6 +104,7 @@ class ScreenDriver(LinuxDriver):
             before = termios.tcgetattr(self.fileno)
             termios.tcsetattr(self.fileno, termios.TCSANOW, self._raw(before))
             keep_early_keys(_available(self.fileno))
+            self.typed_ahead = bool(KeyParser.typed_early)
         super().start_application_mode()  # type: ignore[no-untyped-call]
         self.attrs_before = before
         guard.on(_RESET)
@@ -110,9 +121,8 @@ class ScreenDriver(LinuxDriver):
 
 
 def keep_early_keys(typed: bytes) -> None:
-    """Keep keys typed before the app started. Until then the terminal turned Enter into a line
-    feed."""
-    keys = _BACKGROUND_ANSWER.sub(b"", _DEVICE_ANSWER.sub(b"", typed)).replace(b"\n", b"\r")
+    """Keep keys typed before the app started."""
+    keys = _BACKGROUND_ANSWER.sub(b"", _DEVICE_ANSWER.sub(b"", typed))
     KeyParser.typed_early += keys.decode("utf-8", "replace")
 
 

@@ -1,0 +1,94 @@
+"""The draft in the input area: restored after a crash, and opened in the user's own editor."""
+
+import os
+import shlex
+import sys
+import termios
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import anyio
+from textual.app import App, SuspendNotSupported
+
+from rookery.tui.composer import Composer
+from rookery.tui.input_files import InputHistory
+from rookery.tui.interfaces import Controller
+
+USUAL_EDITOR = "vi"
+
+
+def editor_command(environ: Mapping[str, str]) -> list[str]:
+    """The user's editor with its options. Raises `ValueError` for an unbalanced quote."""
+    return shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or USUAL_EDITOR)
+
+
+class Drafting:
+    def __init__(
+        self, app: App[Any], controller: Controller, composer: Composer, inputs: InputHistory
+    ) -> None:
+        self._app = app
+        self._controller = controller
+        self._composer = composer
+        self._inputs = inputs
+        self.is_editing = False
+        """Whether the editor has the terminal."""
+
+    def restore(self, typed: str, *, typed_ahead: bool) -> None:
+        """Restore the draft that an earlier client left. If another text comes first (`typed`, or
+        keys that are not read yet), Up shows it."""
+        stored = self._inputs.draft.take() if self._inputs.draft else ""
+        if typed:
+            self._composer.set_text(typed)
+        if stored and typed_ahead:
+            self._composer.offer(stored)
+            self._controller.toast("Your last draft is kept: ↑ shows it.")
+        elif stored:
+            self._composer.set_text(stored)
+            self._controller.toast("Your last draft is back. Esc clears it.")
+
+    async def edit(self) -> None:
+        """Open the draft in the user's editor. If that fails, the draft is unchanged."""
+        try:
+            command = editor_command(os.environ)
+            text = await self._edited(command, self._composer.text)
+        except (OSError, ValueError, SuspendNotSupported) as error:
+            self._controller.toast(f"The editor could not be used: {error}", "error")
+            return
+        if text is None:
+            name = Path(command[0]).name
+            self._controller.toast(f"{name} failed. Your draft is unchanged.", "warning")
+        elif text != self._composer.text:
+            self._composer.clear_draft()
+            self._composer.set_text(text)
+
+    async def _edited(self, command: Sequence[str], text: str) -> str | None:
+        """The text after editing; None if the editor failed."""
+        with TemporaryDirectory(prefix="rookery-draft-") as folder:
+            file = anyio.Path(folder, "message.md")
+            await file.write_text(text, encoding="utf-8")
+            if await self._run([*command, str(file)]) != 0:
+                return None
+            return (await file.read_text(encoding="utf-8", errors="replace")).rstrip("\n")
+
+    async def _run(self, command: Sequence[str]) -> int:
+        """Give the terminal to a program. The session goes on meanwhile, but nothing is drawn."""
+        self.is_editing = True
+        try:
+            with self._app.batch_update(), self._app.suspend():
+                process = await anyio.open_process(command, stdin=None, stdout=None, stderr=None)
+                try:
+                    return await process.wait()
+                finally:
+                    _discard_keys()
+        finally:
+            self.is_editing = False
+
+
+def _discard_keys() -> None:
+    """Discard keys that were meant for the editor."""
+    assert sys.__stdin__
+    with suppress(termios.error):
+        termios.tcflush(sys.__stdin__.fileno(), termios.TCIFLUSH)

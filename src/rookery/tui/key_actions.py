@@ -1,0 +1,168 @@
+"""What the keys of the full screen do, outside of the input area, panels and side screens."""
+
+from collections.abc import Sequence
+
+from textual.driver import Driver
+
+from rookery.core.asks import AskKind
+from rookery.core.commands import SwitchMode
+from rookery.core.queries import AskModes
+from rookery.protocol.attend import Fate, RunEnd
+from rookery.protocol.codec import Host
+from rookery.tui.attachments import Attachments
+from rookery.tui.drafting import Drafting
+from rookery.tui.input_files import InputHistory
+from rookery.tui.own_commands import run_command
+from rookery.tui.picker_control import PickerControl
+from rookery.tui.question_queue import Notify
+from rookery.tui.rows.lines import RowKind
+from rookery.tui.session_view import BUSY
+from rookery.tui.status_updates import REWIND_AGAIN, STOP_AGAIN
+from rookery.tui.task_controller import TaskController
+from rookery.tui.theme import THEMES
+
+
+def next_name(here: str, names: Sequence[str]) -> str:
+    """The next name, wrapping around; the first if `here` is not among them."""
+    at = names.index(here) if here in names else -1
+    return names[(at + 1) % len(names)]
+
+
+class KeyActions(TaskController):
+    def __init__(
+        self,
+        host: Host,
+        theme: str,
+        inputs: InputHistory,
+        *,
+        home: str,
+        notify: Notify,
+        driver: type[Driver] | None,
+    ) -> None:
+        super().__init__(host, theme, inputs, home=home, notify=notify, driver=driver)
+        page = self._page
+        self._picker_control = PickerControl(self, page.slot, page.composer)
+        self._attachments = page.composer.attachments = Attachments(self, page.attached.show, home)
+        self._drafting = Drafting(self, self, page.composer, inputs)
+
+    async def action_command(self, name: str) -> None:
+        if len(self.screen_stack) <= 1:
+            await run_command(f"/{name}", self, self)
+
+    async def action_interrupt(self) -> None:
+        if len(self.screen_stack) <= 1 and self._picker_control.is_picking:
+            await self._picker_control.cancel()
+            return
+        if self._status_updates.is_leaving:
+            await self.action_leave()
+        else:
+            self._status_updates.warn_before_exit()
+
+    async def action_leave(self) -> None:
+        question = self._session.question
+        if question and question.asked.ask is AskKind.COMPLETION_RESULT:
+            await self.send(question.answer("yes"))
+        self.exit(RunEnd(Fate.LEFT))
+
+    async def action_quit(self) -> None:
+        await self.action_leave()
+
+    async def action_back(self) -> None:
+        """Close what is open, else stop the work, else clear the input."""
+        page = self._page
+        if await self._picker_control.cancel() or (page.panel.has_focus and page.panel.back()):
+            return
+        if page.panel.takes_text and page.composer.has_focus:
+            page.panel.focus()
+            return
+        asking = page.panel.asked is not None
+        stops = self._session.is_working or (asking and self._status_updates.was_warned(STOP_AGAIN))
+        if stops and (stop := self._session.stop()):
+            self._status_updates.clear_escape_warning()
+            await self.send(stop)
+        elif asking:
+            if page.composer.has_focus:
+                page.composer.clear_draft()
+            self._status_updates.warn_before_escape(STOP_AGAIN)
+        elif page.composer.text:
+            page.composer.clear_draft()
+            self.toast("Cleared. ↑ brings it back.")
+        elif self._attachments.attached:
+            self._attachments.clear()
+        elif self._status_updates.was_warned(REWIND_AGAIN):
+            self._status_updates.clear_escape_warning()
+            await self.action_command("checkpoints")
+            return
+        elif self.task_id:
+            self._status_updates.warn_before_escape(REWIND_AGAIN)
+        page.composer.focus()
+
+    async def action_next_place(self) -> None:
+        page = self._page
+        if self._picker_control.is_picking:
+            await self._picker_control.key("tab")
+            return
+        places = [page.panel] if page.panel.asked else []
+        order = [page.composer, *places, page.transcript]
+        here = next((at for at, place in enumerate(order) if place.has_focus), -1)
+        order[(here + 1) % len(order)].focus()
+
+    async def action_next_mode(self) -> None:
+        modes = [mode.slug for mode in await self.ask(AskModes())]
+        if self._session.is_working:
+            self.toast(BUSY, "warning")
+        elif len(modes) < 2:
+            self.toast("There is only one mode.")
+        else:
+            await self.action_use_mode(next_name(self._status_updates.mode_now, modes))
+
+    async def action_use_mode(self, mode: str) -> None:
+        """Switch the mode of the session, or of the next one."""
+        if await self.send(SwitchMode(task_id=self.task_id or "", mode=mode)):
+            self.toast(f"Mode: {mode}", "success")
+            self._status_updates.update_header()
+
+    def action_page(self, direction: int) -> None:
+        """Scroll the conversation, or first a question that does not fit."""
+        panel = self._page.panel
+        if panel.has_focus and not panel.body.fits_view:
+            panel.action_page(direction)
+        else:
+            self._page.transcript.action_half_page(direction)
+
+    def action_unfold_all(self) -> None:
+        self._page.transcript.toggle_all()
+
+    async def action_todos(self) -> None:
+        await self._picker_control.toggle_todos()
+
+    async def action_background(self) -> None:
+        if question := self._session.background_question:
+            await self.send(question.answer("yes"))
+        else:
+            self.toast("No command is running.")
+
+    def action_edit_draft(self) -> None:
+        """Open the draft in the user's editor."""
+        self._start(self._edit_draft())
+
+    async def _edit_draft(self) -> None:
+        await self._drafting.edit()
+        self._questions.suspend()
+
+    def action_attach(self) -> None:
+        """Attach the image in the clipboard."""
+        self._start(self._page.composer.action_attach())
+
+    def action_copy(self) -> None:
+        answer = self._page.transcript.last_text(RowKind.RESULT, RowKind.ANSWER)
+        if text := self.screen.get_selected_text() or answer:
+            self.copy_to_clipboard(text)
+            self.toast("Copied.", "success")
+        else:
+            self.toast("There is nothing to copy yet.")
+
+    def action_toggle_theme(self) -> None:
+        self.theme = next_name(self.theme, list(THEMES))
+        self._page.redraw()
+        self._status_updates.update_all()
