@@ -20,7 +20,8 @@ def _declared_tools() -> Iterator[ToolTraits]:
     from rookery.core.modes import INTENT_TOOLS
     from rookery.core.tool_traits import MCP_TOOLS
     from rookery.tools.registry import declared_by, declared_tools
+    from rookery.web.web_tools import WebFetch, WebSearch
 
     yield from declared_tools()
-    yield declared_by(BrowserAction)
+    yield from map(declared_by, (BrowserAction, WebFetch, WebSearch))
     yield from (*INTENT_TOOLS, *MCP_TOOLS)

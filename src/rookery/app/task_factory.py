@@ -104,6 +104,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
             guard,
             commands,
             *_approval_hooks(parts, rules, browser, automatic),
+            *_web_hooks(parts, rules, automatic),
         ],
         governance=governance,
         rules=rules,
@@ -171,6 +172,17 @@ def _approval_hooks(
         *parts.extra.hooks,
         *pages,
     ]
+
+
+def _web_hooks(parts: "HostParts", rules: AllowRules, automatic: Callable[[], bool]) -> list[Hook]:
+    """Return the hook that asks about each web origin once."""
+    fetch = parts.tools.get("web_fetch")
+    if fetch is None:
+        return []
+    from rookery.web.web_tools import KnownPages, WebFetch
+
+    assert isinstance(fetch, WebFetch)
+    return [KnownPages(rules, fetch.is_listed, automatic)]
 
 
 def _turn_rules(parts: "HostParts") -> TurnRules:

@@ -113,6 +113,13 @@ def is_public(address: str) -> bool:
     return _is_global(found if inner is None else inner)
 
 
+def is_always_blocked(address: str) -> bool:
+    """Whether no name may resolve to this address, not even one that the user listed."""
+    found = ip_address(address)
+    inner = found if isinstance(found, IPv4Address) else _embedded(found) or found
+    return inner.is_loopback or inner.is_link_local or inner.is_unspecified or inner.is_multicast
+
+
 def _is_global(address: IPv4Address | IPv6Address) -> bool:
     withheld = any(address in network for network in _WITHHELD)
     return address.is_global and not address.is_multicast and not withheld
@@ -189,11 +196,10 @@ def entries(texts: Iterable[str]) -> tuple[Entry, ...]:
     return tuple(found for text in texts if (found := entry(text)))
 
 
-def faulty_entries(texts: Iterable[str]) -> list[str]:
+def faulty_entries(texts: Iterable[str], setting: str = "sandbox.hosts") -> list[str]:
     """A sentence for each invalid entry."""
     return [
-        f"'{text}' in sandbox.hosts is not a host. Write example.com, *.example.com or "
-        "localhost:8080."
+        f"'{text}' in {setting} is not a host. Write example.com, *.example.com or localhost:8080."
         for text in texts
         if entry(text) is None
     ]

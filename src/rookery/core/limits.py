@@ -162,6 +162,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     edit_bytes: int = 10 * MIB
     image_bytes: int = 5 * MIB
     arguments_bytes: int = 2 * MIB
+    page_bytes: int = 5 * MIB
+    page_characters: int = 20_000
+    page_seconds: float = 30.0
 
     list_entries: int = 200
     search_matches: int = 300

@@ -36,6 +36,7 @@ from rookery.core.settings_sections import (
     TraceSettings,
     TurnEnd,
     UiSettings,
+    WebSettings,
 )
 
 
@@ -105,6 +106,7 @@ class Settings(SettingsSection, frozen=True):
     checkpoints: CheckpointSettings = CheckpointSettings()
     index: IndexSettings = IndexSettings()
     browser: BrowserSettings = BrowserSettings()
+    web: WebSettings = WebSettings()
     ui: UiSettings = UiSettings()
     manager: ManagerSettings = ManagerSettings()
     limits: LimitSettings = LimitSettings()

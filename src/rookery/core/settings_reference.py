@@ -50,6 +50,7 @@ PROJECT_MAY: dict[Key, ProjectMay] = {
     ("sandbox", "use"): ProjectMay.REQUIRE,
     ("sandbox", "network"): ProjectMay.CLOSE,
     ("sandbox", "hidden"): ProjectMay.ADD,
+    ("web", "use"): ProjectMay.REFUSE,
     ("manager", "running_limit"): ProjectMay.LOWER,
     ("manager", "auto_approve"): ProjectMay.REFUSE,
     **{("limits", name): ProjectMay.LOWER for name in LimitSettings.__struct_fields__},

@@ -18,6 +18,7 @@ Notify: TypeAlias = Literal["auto", "bell", "off"]
 Governance: TypeAlias = Literal["auto", "off", "observe", "enforce", "required"]
 LedgerHome: TypeAlias = Literal["ignore", "track", "notes"]
 LedgerFlush: TypeAlias = Literal["always", "batch", "never"]
+WebSearchEngine: TypeAlias = Literal["provider", "searxng", "brave", "tavily", "off"]
 OnFailure: TypeAlias = Literal["block", "warn"]
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -218,6 +219,22 @@ class BrowserSettings(SettingsSection, frozen=True):
     path: Name | None = None
 
 
+class WebSettings(SettingsSection, frozen=True):
+    """
+    use: Whether the model can fetch web pages and search the web.
+    hosts: Hosts whose pages are fetched without asking, such as docs.python.org, *.example.com or
+        localhost:3000. Only hosts listed here can be on a private network.
+    search: What web searches use. Default: the search of the model's provider, if it has one.
+        "provider": that search also at another address of the provider.
+    search_url: Address of the search engine. Default: its own. SearXNG needs one.
+    """
+
+    use: bool = True
+    hosts: Texts = ()
+    search: WebSearchEngine | None = None
+    search_url: Address | None = None
+
+
 class UiSettings(SettingsSection, frozen=True):
     """
     colour: Whether output is coloured. "auto": only in a terminal.
@@ -259,6 +276,9 @@ class LimitSettings(SettingsSection, frozen=True):
     read_lines: Lines of a file that one read returns.
     edit_bytes: Largest file that can be edited, in bytes.
     image_bytes: Largest image that is sent to the model, in bytes.
+    page_bytes: Bytes of a web page that are downloaded.
+    page_characters: Characters of a web page that one fetch returns.
+    page_seconds: Seconds after which the download of a web page is given up.
     list_entries: Entries that one listing of a folder returns.
     search_matches: Matches that one search returns.
     search_seconds: Seconds after which a search returns what it has.
@@ -280,6 +300,9 @@ class LimitSettings(SettingsSection, frozen=True):
     read_lines: Count = USUAL.read_lines
     edit_bytes: Bytes = USUAL.edit_bytes
     image_bytes: Bytes = USUAL.image_bytes
+    page_bytes: Bytes = USUAL.page_bytes
+    page_characters: Count = USUAL.page_characters
+    page_seconds: Seconds = USUAL.page_seconds
     list_entries: Count = USUAL.list_entries
     search_matches: Count = USUAL.search_matches
     search_seconds: Seconds = USUAL.search_seconds

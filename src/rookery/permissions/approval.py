@@ -1,7 +1,8 @@
 """Approval by settings and by the rules a user added with "always allow".
 
-A rule for a command or a host is stored in the user's files, never in a project, and lasts 30 days.
-It covers exactly one command text in one folder of one workspace, or one host. Rules for edits, MCP
+A rule for a command, a host or the web is stored in the user's files, never in a project, and lasts
+30 days. It covers exactly one command text in one folder of one workspace, one host that commands
+reach, or the pages of one origin. Rules for edits, MCP
 tools and sub-tasks end with the task. Actions that always need approval cannot have a rule, so they
 are checked again every time.
 """
@@ -27,7 +28,8 @@ EMPTY = hashlib.sha256(b"").hexdigest()
 
 DAYS = 30
 RULE_LIFETIME_MS = DAYS * 24 * 60 * 60 * 1000
-_KEPT = ("command", "host")
+_KEPT = ("command", "host", "web")
+_WEB = "web "
 
 
 class ApprovalGate(Hook):
@@ -73,7 +75,7 @@ class AllowRule(Struct, frozen=True, kw_only=True):
     """One allowed action in one workspace. `expires` is in milliseconds since the epoch. A rule
     without it ends with the task, and its `command` describes what it allows."""
 
-    tool: Literal["command", "edits", "mcp", "subtasks", "host"]
+    tool: Literal["command", "edits", "mcp", "subtasks", "host", "web"]
     workspace: FolderMark
     command: str = ""
     cwd: str = ""
@@ -85,6 +87,8 @@ class AllowRule(Struct, frozen=True, kw_only=True):
             return f"edits of files in {self.workspace.path}, until this task ends"
         if self.tool == "host":
             return f"commands in {self.workspace.path} may reach {self.command}, for {DAYS} days"
+        if self.tool == "web":
+            return f"{self.command} in {self.workspace.path}, for {DAYS} days"
         if self.tool != "command":
             return f"{self.command}, until this task ends"
         where = f"{self.cwd} of {self.workspace.path}" if self.cwd else self.workspace.path
@@ -135,7 +139,7 @@ class AllowRules:
         rule = self._rule(action)
         if rule is None:
             raise CommandRejected("This always needs approval, so no rule was added.")
-        if rule.tool != "command":
+        if rule.tool not in _KEPT:
             self._task_rules.append(rule)
             return
         self._keep([rule])
@@ -156,12 +160,19 @@ class AllowRules:
             self._keep([self._host_rule(host) for host in hosts])
 
     def _host_rule(self, host: str) -> AllowRule:
-        return AllowRule(
-            tool="host",
-            workspace=self._workspace,
-            command=host,
-            expires=self._now() + RULE_LIFETIME_MS,
-        )
+        return self._stored_rule("host", host)
+
+    def _web_rule(self, action: Action) -> AllowRule | None:
+        if self._kept.problem or action.changes or action.command:
+            return None
+        about = action.external.removeprefix(_WEB)
+        engine = about.removeprefix("search ")
+        what = f"web searches with {engine}" if engine != about else f"web pages of {about}"
+        return self._stored_rule("web", what)
+
+    def _stored_rule(self, tool: Literal["host", "web"], about: str) -> AllowRule:
+        expires = self._now() + RULE_LIFETIME_MS
+        return AllowRule(tool=tool, workspace=self._workspace, command=about, expires=expires)
 
     def _keep(self, rules: Sequence[AllowRule]) -> None:
         now = self._now()
@@ -174,6 +185,8 @@ class AllowRules:
     def _rule(self, action: Action) -> AllowRule | None:
         if action.ask_as is AskKind.USE_MCP_SERVER:
             return self._mcp_rule(action)
+        if action.external.startswith(_WEB):
+            return self._web_rule(action)
         if action.external or (action.judgement and action.judgement.needs_keys):
             return None
         if action.child:
@@ -240,8 +253,8 @@ class AllowRules:
 
 
 def stored_rules(file: Path, now: int) -> list[AllowRule]:
-    """The rules on disk that are in force; none if the file is damaged. Only rules for commands and
-    hosts are stored."""
+    """The rules on disk that are in force; none if the file is damaged. Only rules for commands,
+    hosts and the web are stored."""
     kept = KeptList(file, AllowRule).believed()
     return [rule for rule in kept if rule.tool in _KEPT and rule.holds(now)]
 

@@ -148,7 +148,8 @@ class ModeLimits(Hook):
         group = self._group_of(call.name)
         if not offers(mode, group):
             raise BadArguments(why_not(mode, call.name))
-        if action.external and group in EVERYWHERE and not offers(mode, "mcp"):
+        on_server = action.external and not action.spares_files
+        if on_server and group in EVERYWHERE and not offers(mode, "mcp"):
             raise BadArguments(why_not(mode, call.name))
         for change in action.changes:
             if not may_change(mode, change.path):

@@ -111,12 +111,20 @@ PROVIDERS = {
 }
 BASE_URLS = {name: row.url for name, row in PROVIDERS.items()}
 KEY_VARIABLES = {name: row.key for name, row in PROVIDERS.items() if row.key}
-PRIVATE_VARIABLES = frozenset(row.key for row in PROVIDERS.values() if not row.shared_key)
+SEARCH_KEYS = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
+"""The variables with the keys of search engines, which are stored like those of providers."""
+PRIVATE_VARIABLES = frozenset(
+    (
+        *(row.key for row in PROVIDERS.values() if not row.shared_key),
+        *SEARCH_KEYS.values(),
+    )
+)
 """Variables that programs of the user, such as MCP servers, are not given."""
 OTHER_KEY_VARIABLES = {name: row.other_key for name, row in PROVIDERS.items() if row.other_key}
 SECRET_VARIABLES = (
     *KEY_VARIABLES.values(),
     *OTHER_KEY_VARIABLES.values(),
+    *SEARCH_KEYS.values(),
     *(name for row in PROVIDERS.values() for name in row.secrets),
 )
 URL_VARIABLES = {name: row.url_variable for name, row in PROVIDERS.items() if row.url_variable}

@@ -14,7 +14,6 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from ipaddress import ip_address
 from typing import Protocol, TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -24,7 +23,7 @@ from anyio.abc import SocketListener, SocketStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct
 
-from rookery.core.hosts import HostPort, is_public
+from rookery.core.hosts import HostPort, is_always_blocked, is_public
 from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.http_proxy import (
     CONNECT_SECONDS,
@@ -219,13 +218,5 @@ def check_addresses(wanted: HostPort, addresses: list[str], *, private: bool) ->
                 f"{wanted.name} resolves to a private address. If that is intended, add {wanted} "
                 "to sandbox.hosts in your settings."
             )
-        if _is_always_blocked(address):
+        if is_always_blocked(address):
             raise OutOfReach(f"{wanted.name} resolves to {address}, which is always blocked.")
-
-
-def _is_always_blocked(address: str) -> bool:
-    found = ip_address(address)
-    mapped = getattr(found, "ipv4_mapped", None) or found
-    return bool(
-        mapped.is_loopback or mapped.is_link_local or mapped.is_unspecified or mapped.is_multicast
-    )

@@ -115,6 +115,23 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """What a text defines that is in a file of this name; None if nobody knows."""
 
 
+class WebHit(Struct, frozen=True, kw_only=True):
+    """A result of a web search."""
+
+    title: str
+    url: str
+    snippet: str = ""
+
+
+class WebSearchEngine(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    async def search(self, query: str) -> Sequence[WebHit]:
+        """Raises `ToolError` with a sentence."""
+        ...
+
+
 Args = TypeVar("Args", bound=msgspec.Struct, contravariant=True)
 
 

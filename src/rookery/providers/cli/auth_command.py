@@ -24,6 +24,7 @@ from rookery.providers.registry import (
     NAMES,
     OTHER_KEY_VARIABLES,
     OTHER_NAMES,
+    SEARCH_KEYS,
     no_such_provider,
 )
 from rookery.storage.cli.session_listing import format_option
@@ -39,13 +40,14 @@ from rookery.storage.keys import (
 )
 from rookery.storage.settings_files import find_settings
 
+_VARIABLES = {**KEY_VARIABLES, **SEARCH_KEYS}
 SIGN_IN = "openrouter"
 """The provider whose key a sign-in returns."""
 
 
 def key_variable(provider: str, environ: Mapping[str, str]) -> str:
     """The environment variable with a provider's key."""
-    usual, other = KEY_VARIABLES[provider], OTHER_KEY_VARIABLES.get(provider, "")
+    usual, other = _VARIABLES[provider], OTHER_KEY_VARIABLES.get(provider, "")
     return other if environ.get(other) and not environ.get(usual) else usual
 
 
@@ -74,23 +76,23 @@ def auth(words: Sequence[str], in_file: bool, verbose: bool, form: str) -> int:
         case _:
             raise SettingsError(
                 f"Use {NAME} auth PROVIDER, {NAME} auth status or {NAME} auth logout "
-                f"PROVIDER. Providers: {', '.join(KEY_VARIABLES)}."
+                f"PROVIDER. Providers: {', '.join(_VARIABLES)}."
             )
 
 
 def _known(given: str) -> str:
     provider = OTHER_NAMES.get(given, given)
-    if provider in NAMES and provider not in KEY_VARIABLES:
+    if provider in NAMES and provider not in _VARIABLES:
         raise SettingsError(
             f"{provider} needs no key. Use it with: {NAME} --provider {provider} -m MODEL"
         )
-    if provider not in KEY_VARIABLES:
-        raise no_such_provider(given, tuple(KEY_VARIABLES))
+    if provider not in _VARIABLES:
+        raise no_such_provider(given, tuple(_VARIABLES))
     return provider
 
 
 def _chosen(given: Sequence[str]) -> Sequence[str]:
-    return [_known(one) for one in given] or list(KEY_VARIABLES)
+    return [_known(one) for one in given] or list(_VARIABLES)
 
 
 def _log_in(provider: str, keys_file: Path, *, in_file: bool) -> int:
@@ -102,7 +104,10 @@ def _log_in(provider: str, keys_file: Path, *, in_file: bool) -> int:
     if os.environ.get(variable):
         print(f"note: {variable} is also set and is used instead.")
     model = "" if provider in DEFAULT_MODELS else " -m MODEL"
-    print(f'Use it with: {NAME} --provider {provider}{model} "your task"')
+    if provider in SEARCH_KEYS:
+        print(f"Use it with: {NAME} settings set web.search {provider}")
+    else:
+        print(f'Use it with: {NAME} --provider {provider}{model} "your task"')
     return 0
 
 
