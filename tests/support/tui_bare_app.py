@@ -47,6 +47,7 @@ class BareApp(App[None]):
         self._following = Following(host, self._start, lambda: None)
         self.toasts: list[str] = []
         self.inserted: list[str] = []
+        self.attached: list[tuple[str, str]] = []
         self.pressed: list[str] = []
         self.opened: list[str] = []
         self.renewed = 0
@@ -129,6 +130,9 @@ class BareApp(App[None]):
 
     def insert(self, text: str) -> None:
         self.inserted.append(text)
+
+    def attach_text(self, name: str, text: str) -> None:
+        self.attached.append((name, text))
 
     def restore_text(self, text: str) -> None:
         self.inserted.append(text)

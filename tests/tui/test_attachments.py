@@ -40,7 +40,7 @@ from rookery.tui.short_texts import byte_count
 from rookery.tui.theme import DARK, THEMES
 from support.scripted_host import ABOUT
 from support.tui_rows import draw_row
-from support.tui_scenes import EDIT, FOLLOWUP, working
+from support.tui_scenes import COMMAND, EDIT, FOLLOWUP, working
 from support.tui_session import Play, play
 from support.tui_waiting import until
 
@@ -441,3 +441,24 @@ def test_pictures_of_the_user_are_shown_in_the_conversation(text: str, expected:
     message = Message(ts=1, type="say", say="user_feedback", content=text, images=images)
     rows = draw_row(ShownRow(message=message), 60, THEMES[DARK])
     assert [row.text.rstrip() for row in rows] == expected
+
+
+async def test_kept_output_goes_with_the_next_message_and_answers_no_question():
+    async with play(task=False) as it:
+        it.app.attach_text("$ echo kept (1 line)", "I ran this command\n")
+        await it.see("$ echo kept (1 line)")
+        await it.type("what is this?")
+        await it.press("enter")
+        (opened,) = it.sent(OpenTask)
+        assert opened.text == "I ran this command\n\nwhat is this?"
+        assert "$ echo kept (1 line)" not in it.screen
+    async with play() as it:
+        it.app.attach_text("$ ls (1 line)", "I ran this command")
+        await it.ask(COMMAND)
+        await it.key_by_key("yes", pause=0.02)
+        await it.press("enter")
+        await it.until(lambda: bool(it.sent(Answer)))
+        assert [(each.reply, each.text) for each in it.sent(Answer)] == [("yes", "")]
+        assert "$ ls (1 line)" in it.screen
+        await it.press("backspace")
+        await it.until(lambda: "$ ls (1 line)" not in it.screen)

@@ -101,7 +101,7 @@ async def test_a_draft_is_saved_while_it_is_typed_and_restored(tmp_path: Path):
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "› half a" in seen(pilot))
         await pilot.press("x")
-        (own,) = tmp_path.iterdir()
+        own = tmp_path / f"{NAME}.{os.getpid()}"
         await until(pilot, lambda: own.read_text() == "half ax")
         await pilot.press("y")
     assert own.read_text() == "half axy"

@@ -27,6 +27,7 @@ from rookery.tui.keys import APP_KEYS
 from rookery.tui.own_commands import run_command
 from rookery.tui.page import CSS
 from rookery.tui.pickers import Picker, run_in_shell, shell_line
+from rookery.tui.question_page import APPROVALS
 from rookery.tui.question_queue import Notify
 from rookery.tui.rows.lines import RowKind
 from rookery.tui.session_view import Draft
@@ -225,9 +226,16 @@ class FullScreen(KeyActions):
             await self._send_message(text)
 
     async def _send_message(self, text: str) -> None:
-        """Send a message with the attached images."""
-        taken = self._attachments.take()
-        message = Draft(text=text, images=tuple(each.image for each in taken))
+        """Send a message with what is attached. Output of a command does not answer a question."""
+        if (question := self._questions.open) and question.asked.ask in APPROVALS:
+            taken = self._attachments.take(texts=False)
+        else:
+            taken = self._attachments.take()
+        parts = [each.text for each in taken if each.text] + [text]
+        images = tuple(each.image for each in taken if each.image)
+        message = Draft(text="\n".join(filter(None, parts)), images=images)
+        if not (message.text or images):
+            return
         if not await self._router.send(message):
             self._attachments.put_back(taken)
             if len(text) > SHORT_ANSWER:

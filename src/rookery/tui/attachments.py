@@ -1,8 +1,8 @@
-"""Images for the next message, pasted as a path or taken from the clipboard.
+"""What goes with the next message: images, and output of the user's own commands.
 
-Both are explicit actions of the user, so any readable file is allowed. The content decides the
-image type, not the name. A file dragged into a terminal arrives as pasted text: plain, quoted, with
-escaped blanks, or as a URI.
+An image is pasted as a path or taken from the clipboard. Both are explicit actions of the user, so
+any readable file is allowed. The content decides the image type, not the name. A file dragged into
+a terminal arrives as pasted text: plain, quoted, with escaped blanks, or as a URI.
 """
 
 import errno
@@ -31,7 +31,7 @@ from rookery.tui.short_texts import byte_count
 MAX_IMAGES = 20
 FIND_FILE_SECONDS = 2.0
 """Seconds to look for a file: a network folder may never answer."""
-TOO_MANY = f"A message can have at most {MAX_IMAGES} images."
+TOO_MANY = f"A message can have at most {MAX_IMAGES} attachments."
 TOO_MUCH = f"The images of a message can have at most {TOGETHER // MIB} MiB together."
 MAX_READ = 10 * MIB
 TOO_LARGE = f"Not attached: The image is too large; the limit is {MAX_READ // MIB} MiB."
@@ -40,12 +40,15 @@ NO_READER = "No program here can read the clipboard. Install {}."
 
 
 class Attached(Struct, frozen=True, kw_only=True):
+    """An image, or a text."""
+
     name: str
-    image: Image
+    image: Image | None = None
+    text: str = ""
 
 
 class Attachments:
-    """The attached images. A toast explains why an image is not accepted."""
+    """What is attached. A toast explains why an image is not accepted."""
 
     def __init__(
         self, controller: Controller, show: Callable[[Sequence[Attached]], None], home: str
@@ -95,20 +98,23 @@ class Attachments:
         elif await self._accepts_images():
             self._add(Attached(name="clipboard", image=found.image))
 
+    def add_text(self, name: str, text: str) -> None:
+        self._add(Attached(name=name, text=text))
+
     def drop_last(self) -> None:
         self._set(self._attached[:-1])
 
-    def take(self) -> tuple[Attached, ...]:
-        """Remove and return all images, to send them."""
-        taken = self._attached
-        self.clear()
+    def take(self, *, texts: bool = True) -> tuple[Attached, ...]:
+        """Remove and return everything, or only the images, to send it."""
+        taken = tuple(each for each in self._attached if each.image or texts)
+        self._set(tuple(each for each in self._attached if each not in taken))
         return taken
 
     def clear(self) -> None:
         self._set(())
 
     def put_back(self, taken: Sequence[Attached]) -> None:
-        """Put back images that could not be sent."""
+        """Put back what could not be sent."""
         self._set((*taken, *self._attached)[:MAX_IMAGES])
 
     async def _accepts_images(self) -> bool:
@@ -130,7 +136,8 @@ class Attachments:
         if len(self._attached) >= MAX_IMAGES:
             self._controller.toast(TOO_MANY, "warning")
             return False
-        if sum(byte_count(each.image) for each in (*self._attached, new)) > TOGETHER:
+        images = [each.image for each in (*self._attached, new) if each.image]
+        if sum(map(byte_count, images)) > TOGETHER:
             self._controller.toast(TOO_MUCH, "warning")
             return False
         self._set((*self._attached, new))

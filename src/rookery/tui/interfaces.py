@@ -84,6 +84,10 @@ class Controller(Protocol):
         """Insert text at the cursor of the input area."""
         ...
 
+    def attach_text(self, name: str, text: str) -> None:
+        """Send a text with the next message; until then only its name is shown."""
+        ...
+
     def restore_text(self, text: str) -> None:
         """Put undone text back into the input area, if that is empty."""
         ...

@@ -9,7 +9,6 @@ from rookery.core.commands import SwitchMode
 from rookery.core.queries import AskModes
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
-from rookery.tui.attachments import Attachments
 from rookery.tui.drafting import Drafting
 from rookery.tui.input_files import InputHistory
 from rookery.tui.own_commands import run_command
@@ -42,7 +41,6 @@ class KeyActions(TaskController):
         super().__init__(host, theme, inputs, home=home, notify=notify, driver=driver)
         page = self._page
         self._picker_control = PickerControl(self, page.slot, page.composer)
-        self._attachments = page.composer.attachments = Attachments(self, page.attached.show, home)
         self._drafting = Drafting(self, self, page.composer, inputs)
 
     async def action_command(self, name: str) -> None:

@@ -87,7 +87,7 @@ CLOSING: list[BindingType] = [
 ]
 
 SHELL_KEYS: list[BindingType] = [
-    Binding("enter,i", "insert", "add it to the message"),
+    Binding("enter,i", "keep", "keep the output for your next message"),
     Binding("escape", "stop", "stop"),
     Binding("escape", "close", "close"),
 ]

@@ -166,7 +166,9 @@ def _queued_text(message: UserSpoke) -> str:
 
 def attached_line(attached: Sequence[Attached], width: int) -> Text:
     """If not all fit, the last are shown: they are the first to be removed."""
-    parts = labels((harmless_line(each.name), each.image) for each in attached)
+    images = [(harmless_line(each.name), each.image) for each in attached if each.image]
+    texts = [harmless_line(each.name) for each in attached if each.text]
+    parts = [*labels(images), *texts]
     line = Text("  ".join(parts))
     while len(parts) > 1 and line.cell_len > width:
         parts = parts[1:]

@@ -183,7 +183,7 @@ class ShellPicker(Picker):
     """Has one row: the command line that would run."""
 
     PAUSE = 0.0
-    NOTHING = "Type a command for your own shell; the model does not see it."
+    NOTHING = "Type a command for your own shell. The model sees only output you keep."
 
     def instant_matches(self, text: str) -> Sequence[Choice]:
         if not text.strip():

@@ -24,6 +24,7 @@ from rookery.core.queries import About, Asking
 from rookery.errors import CommandRejected, StorageError
 from rookery.protocol.attend import RunEnd
 from rookery.protocol.codec import Host
+from rookery.tui.attachments import Attachments
 from rookery.tui.input_files import InputHistory
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
@@ -111,6 +112,7 @@ class TaskController(App[RunEnd]):
             self.register_theme(textual_theme(known))
         self.theme = theme
         page = self._page = Page(inputs)
+        self._attachments = page.composer.attachments = Attachments(self, page.attached.show, home)
         self._attention = Attention(self._write, notify, time.monotonic)
         self._redraw_pace = RedrawPace(self, self._attention, draw=self._draw, done=self._on_drawn)
         self._session = SessionView(host, self._start_following, self._redraw_pace.schedule)
@@ -193,6 +195,10 @@ class TaskController(App[RunEnd]):
 
     def insert(self, text: str) -> None:
         self._page.composer.insert(text)
+        self._page.composer.focus()
+
+    def attach_text(self, name: str, text: str) -> None:
+        self._attachments.add_text(name, text)
         self._page.composer.focus()
 
     def restore_text(self, text: str) -> None:

@@ -124,7 +124,7 @@ def shell_app(folder: Path) -> BareApp:
     return BareApp(host)
 
 
-async def test_the_panel_shows_output_and_puts_it_into_the_message(tmp_path: Path):
+async def test_the_panel_shows_output_and_keeps_it_for_the_next_message(tmp_path: Path):
     app = shell_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.about.workspace)
@@ -132,10 +132,12 @@ async def test_the_panel_shows_output_and_puts_it_into_the_message(tmp_path: Pat
         await until(pilot, lambda: "(exit code 0)" in seen(pilot))
         assert "ab" in seen(pilot)
         assert "割引" in seen(pilot)
-        assert app.inserted == []
+        assert app.attached == []
         await pilot.press("enter")
-        await until(pilot, lambda: app.inserted)
-        assert app.inserted[0].endswith("\nab\n割引\n```\n")
+        await until(pilot, lambda: app.attached)
+        ((name, text),) = app.attached
+        assert name.endswith("echo 割引 (2 lines)")
+        assert text.endswith("\nab\n割引\n```\n")
         assert not isinstance(app.screen, ShellScreen)
 
 
@@ -146,13 +148,13 @@ async def test_escape_first_stops_and_then_closes(tmp_path: Path):
         await app.push_screen(ShellScreen(app, "echo begun; sleep 300"))
         await until(pilot, lambda: "begun" in seen(pilot) and "Esc stop" in seen(pilot))
         await pilot.press("enter")
-        assert app.inserted == []
+        assert app.attached == []
         await pilot.press("escape")
         await until(pilot, lambda: "(stopped)" in seen(pilot) and "Esc close" in seen(pilot))
         assert isinstance(app.screen, ShellScreen)
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, ShellScreen))
-        assert app.inserted == []
+        assert app.attached == []
 
 
 async def test_leaving_the_app_ends_the_command(tmp_path: Path):

@@ -1,7 +1,8 @@
 """Runs a command line in the user's own shell, and shows its output.
 
 It runs with the user's rights and without the sandbox. The model does not see it unless the user
-adds the output to a message. The command has its own process group, which is killed as a whole.
+keeps the output, which then goes with the next message. The command has its own process group,
+which is killed as a whole.
 """
 
 import codecs
@@ -29,6 +30,7 @@ from rookery.tui.keys import SHELL_KEYS
 from rookery.tui.pick_list import run_beside
 from rookery.tui.rows.lines import Piece, clean, text_pieces
 from rookery.tui.screens.side_screen import ReadingScreen
+from rookery.tui.short_texts import one_line, plural
 from rookery.tui.theme import Theme, theme_of
 
 LIMIT_SECONDS = 120.0
@@ -221,7 +223,9 @@ REDRAW_SECONDS = 0.1
 class ShellScreen(ReadingScreen[None]):
     """Esc stops the command, then closes the screen."""
 
+    IS_PANEL = True
     BINDINGS: ClassVar[list[BindingType]] = SHELL_KEYS
+    DEFAULT_CSS = "ShellScreen TextScrollView { height: auto; }"
 
     def __init__(self, controller: Controller, command: str) -> None:
         super().__init__(controller)
@@ -236,8 +240,12 @@ class ShellScreen(ReadingScreen[None]):
         run_beside(self, self._run)
         self.set_interval(REDRAW_SECONDS, self._redraw)
 
+    def on_resize(self) -> None:
+        super().on_resize()
+        self.scroll_view.styles.max_height = max(3, self.app.size.height // 2 - 2)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("insert", "close"):
+        if action in ("keep", "close"):
             return self._end is not None
         if action == "stop":
             return self._end is None
@@ -276,12 +284,12 @@ class ShellScreen(ReadingScreen[None]):
         self._line.stop()
         self.set_subtitle("stopping")
 
-    def action_insert(self) -> None:
+    def action_keep(self) -> None:
         if self._end:
             self.dismiss(None)
-            self._controller.insert(
-                as_message(self._line.command, self._line.output.text, self._end)
-            )
+            command, output = self._line.command, self._line.output.text
+            name = f"$ {one_line(command)} ({plural(len(output.splitlines()), 'line')})"
+            self._controller.attach_text(name, as_message(command, output, self._end))
 
 
 def draw_output(
