@@ -248,3 +248,24 @@ def test_the_digest_covers_only_the_start_command():
         assert other.digest != server.digest
     [same] = parsed({"one": {**base, "timeout": 9, "alwaysAllow": ["a"]}}).servers
     assert same.digest == server.digest
+
+
+@pytest.mark.parametrize(
+    ("written", "user", "project"),
+    [
+        ("${LANG}", "C", "C"),
+        ("${MINE:-none}", "yes", "none"),
+        ("${UNSET:-a b}", "a b", "a b"),
+        ("${EMPTY:-x}", "x", "x"),
+        ("${UNSET}", "${UNSET}", ""),
+        ("${input:name}", "${input:name}", "${input:name}"),
+        ("${TOKEN:-x}", "secret", None),
+    ],
+)
+def test_variables_of_other_agents_are_filled_in(written: str, user: str, project: str | None):
+    data = json.dumps({"mcpServers": {"one": {"command": "x", "args": [written]}}}).encode()
+    variables = {"LANG": "C", "MINE": "yes", "EMPTY": "", "TOKEN": "secret"}
+    [own] = parse(data, "user", variables).servers
+    assert own.args == (user,)
+    theirs = parse(data, "project", variables).servers
+    assert [each.args[0] for each in theirs] == ([] if project is None else [project])

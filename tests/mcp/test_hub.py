@@ -290,6 +290,19 @@ async def test_only_the_first_definition_read_is_trusted(bench: Bench):
         assert not files.trusts(replace(one, name="two"))
 
 
+async def test_the_file_of_other_agents_comes_last_and_can_be_left_out(bench: Bench):
+    shared = bench.workspace / ".mcp.json"
+    bench.configure(bench.workspace / ".roo" / "mcp.json", one={"command": "ours"})
+    bench.configure(shared, one={"command": "theirs"}, two={"command": "x"})
+
+    def read(**how: bool) -> dict[str, str]:
+        files = ConfigFiles(bench.user_file, bench.workspace, environ={}, trusted=True, **how)
+        return {each.name: each.command for each in files.read().servers}
+
+    assert read() == {"one": "ours", "two": "x"}
+    assert read(other_agents=False) == {"one": "ours"}
+
+
 async def test_no_server_starts_before_it_is_permitted(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     for starts in (0, 1):

@@ -88,7 +88,7 @@ async def open_extra_tools(
         if _has_custom_tools(places.config, workspace):
             extra = _with_custom_tools(extra, places, files, trusted=trusted, attended=attended)
         if places.any_mcp_servers(workspace):
-            yield await _with_servers(stack, extra, workspace, places, trusted, may_act)
+            yield await _with_servers(stack, extra, settings, workspace, places, trusted, may_act)
         else:
             yield extra
 
@@ -239,6 +239,7 @@ def _with_custom_tools(
 async def _with_servers(
     stack: AsyncExitStack,
     extra: ExtraTools,
+    settings: Settings,
     workspace: Path,
     places: Places,
     trusted: bool,
@@ -263,6 +264,7 @@ async def _with_servers(
             },
             trusted=trusted,
             may_act=may_act,
+            other_agents=settings.context.other_agents,
         )
     )
     return ExtraTools(
@@ -275,19 +277,23 @@ async def _with_servers(
     )
 
 
-def known_servers(workspace: Path, places: Places, trusted: bool) -> tuple[KnownMcpServer, ...]:
+def known_servers(
+    workspace: Path, places: Places, trusted: bool, other_agents: bool
+) -> tuple[KnownMcpServer, ...]:
     """The configured MCP servers, the project's first."""
     if not places.any_mcp_servers(workspace):
         return ()
     from rookery.mcp.server import overview
 
-    _, found = overview(
+    parsed, found = overview(
         workspace=workspace,
         user_file=places.mcp_file,
         memory_file=places.mcp_memory,
         environ=os.environ,
         trusted=trusted,
+        other_agents=other_agents,
     )
+    files = {server.name: server.file for server in parsed.servers}
     known = [
         KnownMcpServer(
             name=each.name,
@@ -295,6 +301,7 @@ def known_servers(workspace: Path, places: Places, trusted: bool) -> tuple[Known
             state=each.state.value,
             error=each.error,
             tools=each.tools,
+            file=files.get(each.name, ""),
         )
         for each in found
     ]

@@ -280,7 +280,13 @@ def _query_sources(parts: HostParts, choice: ModelChoice) -> QuerySources:
         models=models,
         store=parts.store,
         intents=parts.oversight.known,
-        servers=partial(known_servers, workspace, parts.places, consent.trusted),
+        servers=partial(
+            known_servers,
+            workspace,
+            parts.places,
+            consent.trusted,
+            settings.context.other_agents,
+        ),
         paths=parts.finder.paths,
         contents=parts.contents if settings.checkpoints.use else None,
     )

@@ -86,7 +86,7 @@ def all_checks(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding]
     yield check_program("rg", workspace, environ, missing="Search works without it, but slower.")
     yield from check_protection(settings, workspace, places)
     yield from check_up(places, workspace, environ)
-    yield from check_governed(workspace, places, settings.hooks)
+    yield from check_governed(workspace, places, settings)
     yield check_keys(places.keys_file, environ)
     yield check_keyring(places.keys_file)
     yield check_terminal(environ)

@@ -120,6 +120,8 @@ class KnownMcpServer(Struct, frozen=True, kw_only=True):
     state: str = ""
     error: str = ""
     tools: tuple[str, ...] = ()
+    file: str = ""
+    """The file that defines it."""
 
 
 class TraceRow(Struct, frozen=True, kw_only=True):

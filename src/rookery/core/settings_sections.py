@@ -117,7 +117,7 @@ class GovernanceSettings(SettingsSection, frozen=True):
 
 class HookSettings(SettingsSection, frozen=True):
     """
-    import_claude: Whether hooks in .claude/settings.json run too.
+    import_claude: Whether hooks in .claude/settings.json run too, yours and the project's.
     managed_only: Whether only the administrator's hooks run.
     env_allow: More environment variables that hooks can read.
     """

@@ -254,7 +254,7 @@ def open_hooks(
     wardens: Wardens,
     background: Callable[..., None],
 ) -> HookedCalls:
-    found = find_hooks(hook_places(workspace, places, settings.hooks))
+    found = find_hooks(hook_places(workspace, places, settings))
     transcript = TranscriptFile(places.tasks / task_id, task_id, str(workspace))
 
     def situation() -> Situation:

@@ -228,8 +228,9 @@ def any_hooks(settings: Settings, workspace: Path, places: Places) -> bool:
         places.config / "hooks.json",
         workspace / GOVERNANCE_FOLDER / "hooks.json",
     ]
-    if settings.hooks.import_claude:
+    if settings.hooks.import_claude and settings.context.other_agents:
         files += [workspace / ".claude" / name for name in ("settings.json", "settings.local.json")]
+        files.append(Path.home() / ".claude" / "settings.json")
     return any(path.exists() for path in files)
 
 

@@ -25,23 +25,31 @@ from rookery.mcp.catalogue import ToolOffer
 from rookery.mcp.config import Parsed, ServerDefinition, ServerProblem, merged, parse
 from rookery.mcp.variables import Source
 from rookery.platform.disk import put
-from rookery.platform.user_folders import PROJECT_MCP_FILES
+from rookery.platform.user_folders import OTHER_AGENTS_MCP_FILE, PROJECT_MCP_FILES
 
 LARGEST_FILE = MIB
 
 
 class ConfigFiles:
     """The user's file and the project's. Of a project that is not `trusted`, only the names of
-    its servers are used. `environ` is what `${env:NAME}` can refer to."""
+    its servers are used. `environ` is what `${env:NAME}` can refer to. `other_agents` includes
+    the file that other agents share."""
 
     def __init__(
-        self, user_file: Path, workspace: Path, *, environ: Mapping[str, str], trusted: bool
+        self,
+        user_file: Path,
+        workspace: Path,
+        *,
+        environ: Mapping[str, str],
+        trusted: bool,
+        other_agents: bool = True,
     ) -> None:
         self._user_file = user_file
         self._trusted = trusted
         self._variables = {**environ, "workspaceFolder": str(workspace)}
         self._user_mark: tuple[int, ...] | None = None
-        files = [workspace / name for name in PROJECT_MCP_FILES]
+        others = () if other_agents else (OTHER_AGENTS_MCP_FILE,)
+        files = [workspace / name for name in PROJECT_MCP_FILES if name not in others]
         self._unchanged = {file: _mark(file) for file in files}
         self._projects = tuple(self._one(file, "project") for file in files)
 
@@ -87,7 +95,9 @@ class ConfigFiles:
             ServerProblem("", f"{file}: {each.text}") for each in parsed.problems if not each.server
         ]
         return replace(
-            parsed, problems=(*whole, *(each for each in parsed.problems if each.server))
+            parsed,
+            servers=tuple(replace(each, file=str(file)) for each in parsed.servers),
+            problems=(*whole, *(each for each in parsed.problems if each.server)),
         )
 
 

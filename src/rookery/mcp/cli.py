@@ -22,6 +22,7 @@ from rookery.platform.descriptors import attributes_at
 from rookery.platform.disk import private_folder, put, reason
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import GAP, age, padded
+from rookery.storage.settings_files import find_settings
 
 SERVERS = "mcpServers"
 SHOWN_OF_A_NAME = 80
@@ -280,7 +281,14 @@ def _hub_options(workspace: Path) -> dict[str, Any]:
         "memory_file": places.mcp_memory,
         "environ": _environ(),
         "trusted": _trusted(workspace),
+        "other_agents": _uses_other_agents(workspace),
     }
+
+
+def _uses_other_agents(workspace: Path) -> bool:
+    project = workspace if _trusted(workspace) else None
+    found = find_settings(find_places(os.environ).settings_file, project, os.environ, {})
+    return found.settings.context.other_agents
 
 
 def _environ() -> Mapping[str, str]:

@@ -70,6 +70,8 @@ class ServerDefinition(Struct, frozen=True, kw_only=True):
     """The command line or URL as written in the file, with secrets masked."""
     secrets: tuple[str, ...] = ()
     """Values that must not appear in output or logs."""
+    file: str = ""
+    """The file that defines it."""
 
     def __repr__(self) -> str:
         shown = (self.name, self.source, self.transport.value, self.command)

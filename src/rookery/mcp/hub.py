@@ -222,6 +222,7 @@ async def open_hub(
     environ: Mapping[str, str],
     trusted: bool,
     may_act: bool = True,
+    other_agents: bool = True,
     timeouts: ServerTimeouts | None = None,
 ) -> AsyncIterator[McpHub]:
     """Open the servers of a workspace; leaving the context ends them all.
@@ -230,7 +231,9 @@ async def open_hub(
     no server is started. `environ` is what `${env:NAME}` can refer to, and must not contain our API
     keys.
     """
-    files = ConfigFiles(user_file, workspace, environ=environ, trusted=trusted)
+    files = ConfigFiles(
+        user_file, workspace, environ=environ, trusted=trusted, other_agents=other_agents
+    )
     context = ServerEnvironment(
         workspace=workspace,
         empty=user_file.with_name(EMPTY_FOLDER),

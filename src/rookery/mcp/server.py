@@ -323,9 +323,12 @@ def overview(
     memory_file: Path,
     environ: Mapping[str, str],
     trusted: bool,
+    other_agents: bool = True,
 ) -> tuple[Parsed, tuple[ServerHealth, ...]]:
     """The configuration, and the last known state of each of its servers."""
-    found = ConfigFiles(user_file, workspace, environ=environ, trusted=trusted).read()
+    found = ConfigFiles(
+        user_file, workspace, environ=environ, trusted=trusted, other_agents=other_agents
+    ).read()
     memory = CatalogueCache(memory_file)
     return found, tuple(_health(each, memory, trusted=trusted) for each in found.servers)
 

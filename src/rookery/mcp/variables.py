@@ -1,8 +1,8 @@
 """Variables and secrets in server definitions.
 
-Variables are `${env:NAME}` and `${workspaceFolder}`. Values are secret by their name, as in
-`--token=…`, `API_KEY=…` or `Authorization: …`, or by their form. A false positive only masks a
-value.
+Variables are `${env:NAME}`, `${NAME}`, `${NAME:-default}` and `${workspaceFolder}`. Values are
+secret by their name, as in `--token=…`, `API_KEY=…` or `Authorization: …`, or by their form. A
+false positive only masks a value.
 """
 
 import re
@@ -26,7 +26,9 @@ _FORMS = re.compile(
 )
 _ANY_VARIABLE = re.compile(r"\$\{[^}]*\}")
 WORKSPACE = "workspaceFolder"
-_VARIABLE = re.compile(r"\$\{(env:[^}]+|workspaceFolder)\}")
+_VARIABLE = re.compile(
+    r"\$\{(?:env:(?P<env>[^}]+)|(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?)\}"
+)
 _HARMLESS = {
     *("HOME", "HOSTNAME", "LANG", "LANGUAGE", "LOGNAME", "NODE_ENV", "PATH", "SHELL"),
     *("TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),
@@ -63,7 +65,7 @@ class Filler:
                 return value
 
     def _value_of(self, found: re.Match[str]) -> str:
-        name = found[1].removeprefix("env:")
+        name, default = found["env"] or found["name"], found["default"]
         if self._source == "project":
             if is_secret_name(name):
                 raise ValueError(
@@ -71,11 +73,12 @@ class Filler:
                     "allow it, move the definition to your own file"
                 )
             if not _is_harmless(name):
-                self.withheld.append(name)
-                return ""
+                self.withheld += [name] if default is None else []
+                return default or ""
         if is_secret_name(name):
             self.secrets.append(self._variables.get(name, ""))
-        return self._variables.get(name, found[0])
+        value = self._variables.get(name, found[0] if default is None else default)
+        return value if value or default is None else default
 
 
 def is_secret_name(name: str) -> bool:

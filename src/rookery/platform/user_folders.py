@@ -19,8 +19,9 @@ from rookery.platform.locks import hold_folder, sweep_folders
 
 HOME_VARIABLE = f"{ENV_PREFIX}HOME"
 MCP_FILE = "mcp.json"
-PROJECT_MCP_FILES = (f"{PROJECT_FOLDER}/{MCP_FILE}", f".roo/{MCP_FILE}")
-"""If both define a server, the first one wins."""
+OTHER_AGENTS_MCP_FILE = ".mcp.json"
+PROJECT_MCP_FILES = (f"{PROJECT_FOLDER}/{MCP_FILE}", f".roo/{MCP_FILE}", OTHER_AGENTS_MCP_FILE)
+"""If several define a server, the first one wins."""
 _PREFIX = f"{NAME}-"
 """The prefix of temporary folders."""
 

@@ -210,3 +210,6 @@ def test_the_users_settings_decide_about_files_of_another_product(printed, home:
     assert "imported" not in printed("list")
     (home / "config" / "settings.toml").write_text("[hooks]\nimport_claude = true\n")
     assert "imported  claude  PreToolUse  *  untrusted  x" in printed("list")
+    with (home / "config" / "settings.toml").open("a") as settings:
+        settings.write("[context]\nother_agents = false\n")
+    assert "imported" not in printed("list")

@@ -16,6 +16,7 @@ from rookery.governance.external_hooks.hook_files import (
     KnownHook,
     TrustStatus,
     find_hooks,
+    users_claude_file,
 )
 from rookery.governance.external_hooks.hook_trust import HookTrust
 
@@ -42,6 +43,7 @@ def places(tmp_path: Path) -> HookPlaces:
         managed=put(tmp_path / "etc" / "hooks.json", document("managed")),
         user=put(tmp_path / "home" / "hooks.json", document("user")),
         import_claude=True,
+        claude_user=put(tmp_path / "home" / ".claude" / "settings.json", document("own")),
     )
 
 
@@ -51,7 +53,8 @@ def commands(places: HookPlaces) -> list[tuple[str, str]]:
 
 def test_all_sources_add_up_as_far_as_they_are_wanted(places: HookPlaces):
     ours = [("managed", "managed"), ("user", "user"), ("project", "project")]
-    assert commands(places) == [*ours, ("claude", "claude"), ("claude", "local")]
+    theirs = [("user-claude", "own"), ("claude", "claude"), ("claude", "local")]
+    assert commands(places) == [*ours, *theirs]
     assert commands(replace(places, import_claude=False)) == ours
     assert commands(replace(places, managed_only=True)) == ours[:1]
 
@@ -78,7 +81,7 @@ def test_a_broken_file_spoils_no_other(places: HookPlaces, which: str):
     for case, data in BROKEN.items():
         path.write_bytes(data)
         found = find_hooks(places)
-        assert len(found.hooks) == 4, case
+        assert len(found.hooks) == 5, case
         (problem,) = found.problems
         assert problem.text
         assert str(problem).startswith(problem.file)
@@ -98,6 +101,15 @@ def test_a_hook_file_that_is_a_link_pipe_or_folder_is_not_read(places: HookPlace
     found = find_hooks(places)
     assert "project" not in {str(each.source) for each in found.hooks}
     assert [problem.file for problem in found.problems] == [".orchestration/hooks.json"]
+
+
+def test_a_file_of_the_user_inside_the_workspace_is_the_projects(
+    places: HookPlaces, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(places.workspace))
+    assert users_claude_file(places.workspace) is None
+    monkeypatch.setenv("HOME", str(places.workspace.parent / "home"))
+    assert users_claude_file(places.workspace) == places.claude_user
 
 
 def test_an_imported_file_may_hold_anything_else(places: HookPlaces):
@@ -149,12 +161,13 @@ def test_a_hook_of_the_project_is_untrusted_until_it_was_looked_at(project: Proj
     assert project.file.stat().st_mode & 0o077 == 0
     elsewhere = project.trust(folder=False)
     assert elsewhere.status(project.hook) is TrustStatus.UNTRUSTED, "nor the folder"
-    managed, users = (
+    managed, users, imported = (
         KnownHook(source, "x", project.hook.hook)
-        for source in (HookSource.MANAGED, HookSource.USER)
+        for source in (HookSource.MANAGED, HookSource.USER, HookSource.USER_IMPORTED)
     )
     assert elsewhere.status(managed) is TrustStatus.MANAGED
     assert elsewhere.status(users) is TrustStatus.TRUSTED
+    assert elsewhere.status(imported) is TrustStatus.TRUSTED
 
 
 def test_a_changed_script_is_noticed_though_the_command_is_the_same(project: Project):

@@ -264,7 +264,7 @@ def test_command(
 
 def _hooks_and_trust(workspace: Path) -> tuple[FoundHooks, HookTrust]:
     places = find_places(os.environ)
-    found = find_hooks(hook_places(workspace, places, _settings(workspace).hooks))
+    found = find_hooks(hook_places(workspace, places, _settings(workspace)))
     file = hook_trust_file(workspace, places)
     return found, HookTrust(file, workspace, workspace_trusted=_trusted(workspace))
 

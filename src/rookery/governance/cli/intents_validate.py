@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.core.limits import KIB, MIB
 from rookery.core.refusals import Finding, Health, Problem, Severity
-from rookery.core.settings_sections import HookSettings
+from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import Paint, counted, harmless, harmless_line
 from rookery.governance.cli.common import (
     FINDINGS,
@@ -55,7 +55,7 @@ from rookery.platform.user_folders import Places
 LONGEST_RECORD = MIB
 
 
-def check_governed(workspace: Path, places: Places, hooks: HookSettings) -> Iterator[Finding]:
+def check_governed(workspace: Path, places: Places, settings: Settings) -> Iterator[Finding]:
     """Check intents, ledger and hooks. Writes nothing and does not read the whole ledger."""
     found = find_layout(workspace, workspace)
     if found.layout:
@@ -63,7 +63,7 @@ def check_governed(workspace: Path, places: Places, hooks: HookSettings) -> Iter
         yield from check_ledger(found.layout)
     elif found.notice:
         yield Finding("intents", Health.WARN, found.notice, f"{NAME} intents init")
-    yield from check_hooks(workspace, found.layout, places, hooks)
+    yield from check_hooks(workspace, found.layout, places, settings)
 
 
 def check_intents(layout: Layout) -> Finding:
@@ -105,7 +105,7 @@ def _ends_with_record(end: bytes) -> bool:
 
 
 def check_hooks(
-    workspace: Path, layout: Layout | None, places: Places, settings: HookSettings
+    workspace: Path, layout: Layout | None, places: Places, settings: Settings
 ) -> Iterator[Finding]:
     found = find_hooks(hook_places(workspace, places, settings))
     if not found.hooks and not found.problems:

@@ -30,7 +30,7 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import MIB
 from rookery.core.modes import GOVERNANCE_FOLDER
-from rookery.core.settings_sections import HookSettings
+from rookery.core.settings import Settings
 from rookery.governance.external_hooks.hook_config import HookCommand, HookProblem, read_hooks
 from rookery.platform.disk import Unreadable, small_file
 from rookery.platform.user_folders import Places
@@ -122,6 +122,8 @@ class HookSource(StrEnum):
     PROJECT = "project"
     IMPORTED = "claude"
     """Also part of the project, but written for Claude Code."""
+    USER_IMPORTED = "user-claude"
+    """The user's own, written for Claude Code."""
 
     @property
     def is_of_project(self) -> bool:
@@ -139,6 +141,9 @@ class TrustStatus(StrEnum):
         return self in (TrustStatus.MANAGED, TrustStatus.TRUSTED)
 
 
+_IMPORTED = (HookSource.IMPORTED, HookSource.USER_IMPORTED)
+
+
 class KnownHook(Struct, frozen=True):
     """`file` is the path for display."""
 
@@ -154,6 +159,8 @@ class HookPlaces(Struct, frozen=True, kw_only=True):
     managed: Path | None = None
     user: Path | None = None
     import_claude: bool = False
+    claude_user: Path | None = None
+    """The user's own settings of Claude Code, read with `import_claude`."""
     managed_only: bool = False
 
 
@@ -170,15 +177,22 @@ class _Source(Struct, frozen=True):
     shown: str
 
 
-def hook_places(workspace: Path, places: Places, settings: HookSettings) -> HookPlaces:
+def hook_places(workspace: Path, places: Places, settings: Settings) -> HookPlaces:
     """The hook files that apply in a workspace."""
     return HookPlaces(
         workspace=workspace,
         managed=MANAGED_FILE,
         user=places.config / HOOK_FILE,
-        import_claude=settings.import_claude,
-        managed_only=settings.managed_only,
+        import_claude=settings.hooks.import_claude and settings.context.other_agents,
+        claude_user=users_claude_file(workspace),
+        managed_only=settings.hooks.managed_only,
     )
+
+
+def users_claude_file(workspace: Path) -> Path | None:
+    """The user's own settings of Claude Code; None if the file belongs to the workspace."""
+    file = Path.home() / IMPORTED_FILES[0]
+    return None if file.resolve().is_relative_to(workspace.resolve()) else file
 
 
 def find_hooks(places: HookPlaces) -> FoundHooks:
@@ -200,6 +214,9 @@ def _sources(places: HookPlaces) -> list[_Source]:
     own = f"{GOVERNANCE_FOLDER}/{HOOK_FILE}"
     found.append(_Source(HookSource.PROJECT, places.workspace / own, own))
     if places.import_claude:
+        if places.claude_user:
+            shown = str(places.claude_user)
+            found.append(_Source(HookSource.USER_IMPORTED, places.claude_user, shown))
         found += [
             _Source(HookSource.IMPORTED, places.workspace / name, name) for name in IMPORTED_FILES
         ]
@@ -223,7 +240,7 @@ def _read(source: _Source, workspace: Path) -> FoundHooks:
         return _unusable(source, why)
     if repeated := repeated_field(text):  # one of the two would be dropped
         return _unusable(source, f"it {repeated.rstrip('.')}; none of its hooks runs")
-    file = read_hooks(document, imported=source.kind is HookSource.IMPORTED)
+    file = read_hooks(document, imported=source.kind in _IMPORTED)
     return FoundHooks(
         tuple(KnownHook(source.kind, source.shown, hook) for hook in file.hooks),
         tuple(replace(each, file=source.shown) for each in file.problems),

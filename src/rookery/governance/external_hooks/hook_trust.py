@@ -107,7 +107,7 @@ class HookTrust:
     def status(self, known: KnownHook) -> TrustStatus:
         if known.source is HookSource.MANAGED:
             return TrustStatus.MANAGED
-        if known.source is HookSource.USER:
+        if not known.source.is_of_project:
             return TrustStatus.TRUSTED
         if self.accepts(known):
             return TrustStatus.TRUSTED if self._workspace_trusted else TrustStatus.UNTRUSTED
