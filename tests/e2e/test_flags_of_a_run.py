@@ -47,3 +47,22 @@ def test_a_session_is_chosen_from_a_list(rookery: Installed):
         terminal.wait_for("Which session?")
         terminal.type("2")
         terminal.wait_for("Continuing: the older task")
+
+
+def test_the_changes_of_a_session_are_shown_and_it_is_left(rookery: Installed):
+    script = rookery.script(
+        "- calls: [{tool: write_to_file, arguments: {path: a.txt, content: new line}}]\n"
+        "- say: Done.\n"
+    )
+    with rookery.terminal("write it", *script) as terminal:
+        terminal.wait_for("Approve?")
+        terminal.type("y")
+        terminal.wait_for("Done. [Enter")
+        terminal.type("/diff")
+        terminal.wait_for("a.txt (added)")
+        terminal.wait_for("+new line")
+        terminal.type("/usage")
+        terminal.wait_for("tokens in")
+        terminal.type("/quit")
+        terminal.exit_code()
+    assert "Continue with" not in terminal.screen

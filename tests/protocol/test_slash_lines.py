@@ -45,6 +45,8 @@ from rookery.protocol.client_commands import (
     Vocabulary,
     no_such_command,
 )
+from rookery.protocol.slash_words import ALIASES, ANSWERS
+from rookery.tui.own_commands import COMMANDS
 
 KNOWN = Vocabulary(commands=[("init", "Look around")], modes=("code", "ask"))
 
@@ -66,6 +68,35 @@ def test_a_mode_is_switched_by_name_or_the_modes_are_listed():
         assert reported
         assert not reported.commands
         assert reported.words.endswith("one of: code, ask.")
+
+
+@pytest.mark.parametrize(
+    ("line", "like"),
+    [
+        ("/compact", "/condense"),
+        ("/usage", "/cost"),
+        ("/settings", "/config"),
+        ("/exit", "/quit"),
+        ("/models", "/model"),
+    ],
+)
+def test_words_of_other_agents_do_the_same(line: str, like: str):
+    assert SlashLines("t").handle(line)
+    assert SlashLines("t").handle(line) == SlashLines("t").handle(like)
+
+
+def test_a_command_of_the_project_comes_before_another_agents_word():
+    known = Vocabulary(commands=[("clear", "Clear the cache")])
+    assert SlashLines("t", vocabulary=known).handle("/clear") is None
+    outcome = SlashLines("t").handle("/clear")
+    assert outcome
+    assert "one session" in outcome.words
+
+
+def test_every_word_of_another_agent_names_a_command_that_exists():
+    screen = {each.name for each in COMMANDS}
+    assert set(ALIASES.values()) <= screen
+    assert not screen & {*ALIASES, *ANSWERS}
 
 
 def test_the_conversation_can_be_condensed_by_hand():

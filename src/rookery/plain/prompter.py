@@ -14,6 +14,7 @@ import anyio
 from rookery.core.asks import AskKind, Choice, question_lines, reply_of
 from rookery.core.commands import Speak
 from rookery.core.facts import Asked, Event
+from rookery.core.queries import AskDifferences
 from rookery.core.text.terminal_text import (
     folded_diff,
     harmless,
@@ -45,6 +46,7 @@ class LineUse(Enum):
     NOT_OURS = "it is an answer"
     DONE = "the question is still open"
     OVERTAKEN = "the question will be closed by what it led to"
+    LEAVES = "the user leaves"
 
 
 class ClientLines:
@@ -74,8 +76,12 @@ class ClientLines:
         """Run a client command."""
         if (outcome := self._slash.handle(line)) is None:
             return LineUse.NOT_OURS
+        if outcome.leaves:
+            return LineUse.LEAVES
         if outcome.words:
             self._screen.sentence(harmless(outcome.words))
+        if outcome.changes:
+            await self._show_changes()
         shown = self._next_event
         try:
             for command in outcome.commands:
@@ -91,10 +97,27 @@ class ClientLines:
                 await shown.wait()
         return LineUse.DONE
 
+    async def _show_changes(self) -> None:
+        """Print what the session changed in files."""
+        screen = self._screen
+        try:
+            found = await self._host.query(AskDifferences(task_id=self._focus.task_id))
+        except CommandRejected as refusal:
+            screen.line(harmless(str(refusal)))
+            return
+        if not found:
+            screen.line("This session has changed no files.")
+        for each in found:
+            screen.line(screen.paint.bold(f"{visible_line(each.path)} ({each.change})"))
+            screen.line(screen.paint.diff(folded_diff(each.diff)))
+
     async def send(self, line: str) -> None:
         """Send a line that was typed while no question was open."""
         self._screen.enter()
-        if await self.run(line) is not LineUse.NOT_OURS:
+        use = await self.run(line)
+        if use is LineUse.LEAVES:
+            self._screen.line("The task is running. Ctrl-C stops it, then /quit leaves.")
+        if use is not LineUse.NOT_OURS:
             return
         message = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
         with suppress(CommandRejected):  # the task has just ended
@@ -299,6 +322,8 @@ class Prompter:
                     break
                 case LineUse.DONE:
                     continue
+                case LineUse.LEAVES:
+                    return None
                 case LineUse.OVERTAKEN:
                     await anyio.sleep_forever()  # cancelled when the question is closed
         return line

@@ -37,6 +37,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.points import NOTHING_TO_UNDO, last_change, points
 from rookery.core.folds.view import View, see
+from rookery.protocol.slash_words import ALIASES, ANSWERS, IN_PLAIN, only_in_a_session
 
 HELP = """\
 /undo            undo the last change to files and the conversation since
@@ -48,11 +49,16 @@ HELP = """\
 /intent ID       select another intent; without an id, list them
 /approve on|off  turn auto-approve on or off
 /queue           list queued messages; /queue drop N removes one
-/condense        summarise the conversation"""
+/condense        summarise the conversation; /compact is the same
+/diff            show what this session changed
+/cost            show tokens and cost; /usage is the same
+/config          show the model, the mode and where settings are
+/quit            exit; the session is kept"""
 
 _NAMES = ("help", *(line.split()[0].removeprefix("/") for line in HELP.splitlines()), "stop")
 _COMMAND = re.compile(r"/(?P<name>[a-z][a-z0-9_-]*)(?=\s|$)")
 MOST_NAMED = 20
+NEAR_MISS = 0.65
 NONE = "none"
 """The argument for no intent."""
 
@@ -68,9 +74,13 @@ def no_such_command(line: str, known: Collection[str]) -> str:
     found = _COMMAND.match(line.strip())
     if not found or found["name"] in known or not looks_like_a_command(line):
         return ""
-    if found["name"] in _NAMES:
-        return f"/{found['name']} works only while a task is open."
-    near = get_close_matches(found["name"], known, n=3) or sorted(known)[:MOST_NAMED]
+    if found["name"] in ANSWERS:
+        return ANSWERS[found["name"]]
+    if found["name"] in {*_NAMES, *ALIASES, *IN_PLAIN}:
+        return only_in_a_session(found["name"])
+    near = (
+        get_close_matches(found["name"], known, n=3, cutoff=NEAR_MISS) or sorted(known)[:MOST_NAMED]
+    )
     there = ", ".join(f"/{name}" for name in near)
     return f"No such command: /{found['name']}." + (f" Known: {there}." if there else "")
 
@@ -93,6 +103,9 @@ class LineOutcome(Struct, frozen=True):
 
     commands: tuple[Command, ...] = ()
     words: str = ""
+    changes: bool = False
+    """Show what the session changed."""
+    leaves: bool = False
 
     @property
     def goes_back(self) -> bool:
@@ -186,15 +199,34 @@ class SlashLines:
             "/files": lambda to: self._go_back(to, files=True, words=False),
             "/bg": lambda _: self._about_command("yes"),
             "/stop": lambda _: self._about_command("no"),
+            "/diff": lambda _: LineOutcome(changes=True),
+            "/cost": lambda _: LineOutcome(words=self._cost()),
+            "/config": lambda _: LineOutcome(words=self._config()),
+            "/quit": lambda _: LineOutcome(leaves=True),
         }
-        if name in doings:
-            return doings[name](rest.strip())
-        wrong = no_such_command(line, {*dict(self._vocabulary.commands), *_NAMES})
+        known = dict(self._vocabulary.commands)
+        bare = name.removeprefix("/") if name.startswith("/") else ""
+        ours = bare if bare in known else ALIASES.get(bare, bare)
+        if f"/{ours}" in doings:
+            return doings[f"/{ours}"](rest.strip())
+        if ours in IN_PLAIN and ours not in known:
+            return LineOutcome(words=IN_PLAIN[ours])
+        wrong = no_such_command(line, {*known, *_NAMES})
         return LineOutcome(words=f"{wrong} /help lists all.") if wrong else None
 
     def _help(self) -> str:
         rows = [f"  /{name}  {what}".rstrip() for name, what in self._vocabulary.commands]
         return "\n".join([HELP, *(["Commands for the model:"] if rows else []), *rows])
+
+    def _cost(self) -> str:
+        spent = self._view.usage
+        cost = "" if spent.cost is None else f", ${spent.cost:.4f}"
+        return f"{spent.tokens_in:,} tokens in, {spent.tokens_out:,} out{cost}."
+
+    def _config(self) -> str:
+        view, approval = self._view, "on" if self.automatic else "off"
+        now = f"Auto-approve is {approval}, the mode {view.mode}, the model {view.model}."
+        return f"All settings, in a shell: rookery config. {now}"
 
     def _switch(self, mode: str) -> LineOutcome:
         modes = self._vocabulary.modes

@@ -19,13 +19,14 @@ from rookery.protocol.client_commands import (
     Vocabulary,
     no_such_command,
 )
+from rookery.protocol.slash_words import ALIASES
 from rookery.tui.interfaces import Controller
 
 if TYPE_CHECKING:
     from textual.app import App
 
 Do = Callable[["App[Any]", Controller, str], Awaitable[None]]
-_WITHOUT_SESSION = ("/mode ", "/model ", "/intent ", "/approve ")
+_WITHOUT_SESSION = ("/mode ", "/model ", "/intent ", "/approve ", "/config ")
 """Commands that also work before a session exists: they set the options of the next one."""
 NO_TASK = "No session is open. Type a task, or choose a session with /tasks."
 
@@ -64,7 +65,8 @@ async def run_command(line: str, app: "App[Any]", controller: Controller) -> boo
     name, _, args = line.strip().partition(" ")
     if not name.startswith("/"):
         return False
-    if own := _BY_NAME.get(name.removeprefix("/")):
+    bare = name.removeprefix("/")
+    if own := _BY_NAME.get(bare):
         await own.run(app, controller, args.strip())
         return True
     try:
@@ -72,6 +74,9 @@ async def run_command(line: str, app: "App[Any]", controller: Controller) -> boo
     except CommandRejected as refusal:
         controller.toast(str(refusal), "warning")
         controller.insert(line)
+        return True
+    if bare not in names and bare in ALIASES:
+        await _BY_NAME[ALIASES[bare]].run(app, controller, args.strip())
         return True
     if wrong := no_such_command(line, names | set(_BY_NAME)):
         controller.toast(wrong, "warning")
@@ -88,6 +93,13 @@ async def _checkpoints(app: "App[Any]", controller: Controller, _: str) -> None:
         controller.toast(NO_TASK, "warning")
     else:
         app.push_screen(_screen("checkpoint_screen.CheckpointScreen")(controller))
+
+
+async def _diff(app: "App[Any]", controller: Controller, _: str) -> None:
+    if controller.task_id is None:
+        controller.toast(NO_TASK, "warning")
+    else:
+        app.push_screen(_screen("checkpoint_screen.ChangesScreen")(controller))
 
 
 async def _undo(app: "App[Any]", controller: Controller, _: str) -> None:
@@ -185,6 +197,7 @@ COMMANDS = (
     ScreenCommand("tree", "sub-tasks", screen="task_screens.TreeScreen"),
     ScreenCommand("todos", "to-do list", press="todos"),
     ScreenCommand("cost", "cost of each request", screen="info_screens.CostScreen"),
+    ScreenCommand("diff", "what this session changed", do=_diff),
     ScreenCommand("condense", "summarise the conversation"),
     ScreenCommand("bg", "move the running command to the background"),
     ScreenCommand("stop", "end the running command"),
@@ -192,7 +205,7 @@ COMMANDS = (
     ScreenCommand("copy", "copy the selection or the last answer", press="copy"),
     ScreenCommand("export", "write the conversation to a file", "[FILE]", do=_export),
     ScreenCommand("theme", "switch between dark and light", press="toggle_theme"),
+    ScreenCommand("config", "model, mode and where settings are"),
     ScreenCommand("quit", "exit; the session is kept", press="leave"),
 )
 _BY_NAME = {each.name: each for each in COMMANDS}
-_BY_NAME["exit"] = _BY_NAME["quit"]

@@ -1,7 +1,7 @@
 """Pickers: lists that open below the input area when a trigger is typed, one class per trigger."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -24,6 +24,7 @@ from rookery.core.queries import (
 from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
+from rookery.protocol.slash_words import ALIASES
 from rookery.tui.interfaces import Choice, Controller
 from rookery.tui.own_commands import COMMANDS
 from rookery.tui.pick_list import PickList, run_latest
@@ -280,7 +281,23 @@ class CommandPicker(Picker):
             exact = [each for each in own if each.label == f"/{text}"]
             return exact or None
         ours = best_matches(own, text, len(own), _command_name)
-        return [*ours, *best_matches(others, text, self.MOST, _command_name)]
+        begun = [each for each in ours if _command_name(each).startswith(text)]
+        loose = [each for each in ours if each not in begun]
+        other_words = self._aliases(text, {each.name for each in self._others})
+        return [*begun, *other_words, *loose, *best_matches(others, text, self.MOST, _command_name)]
+
+    def _aliases(self, text: str, taken: Container[str]) -> list[Choice]:
+        """Other agents' words for our commands, once the user has begun to type one."""
+        ours = {each.name: each for each in COMMANDS}
+        return [
+            Choice(
+                label=f"/{word}",
+                detail=f"/{name}: {ours[name].what}",
+                action=partial(ours[name].run, self.app, self._controller),
+            )
+            for word, name in ALIASES.items()
+            if text and word.startswith(text) and word not in taken
+        ]
 
 
 def _command_name(choice: Choice) -> str:

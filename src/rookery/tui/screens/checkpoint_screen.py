@@ -283,6 +283,26 @@ class CheckpointScreen(ReadingScreen[None]):
             self.dismiss(None)
 
 
+class ChangesScreen(ReadingScreen[None]):
+    """Shows what the session changed in files."""
+
+    TITLE_TEXT = "Changes"
+    DEFAULT_CSS = "ChangesScreen > .frame { max-width: 120; }"
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        run_latest(self, self._load)
+
+    async def _load(self) -> None:
+        task_id = self._controller.task_id or ""
+        try:
+            found, problem = await self._controller.ask(AskDifferences(task_id=task_id)), ""
+        except CommandRejected as refusal:
+            found, problem = (), str(refusal)
+        heading = "File changes of this session"
+        self.write(lambda width: list(draw_changes(heading, found, problem, width, theme_of(self))))
+
+
 def draw_point(point: Point, width: int, theme: Theme) -> Text:
     mark = Text("›", theme.fg(theme.accent)) if point.by_user else Text(" ")
     if point.changed_files:
