@@ -1,4 +1,4 @@
-"""Special paths: credentials, and files that are executed or that set policy.
+"""Special paths: credentials, generated files, and files that are executed or set policy.
 
 No tool reads or writes credentials. Changing a protected file always needs approval. The sandbox
 uses the same lists to hide these paths. A pattern is one or more names separated by `/` and matches
@@ -82,6 +82,20 @@ def holds_secrets(path: str) -> bool:
 @cache
 def _secret() -> re.Pattern[str]:
     return re.compile("|".join(map(translate, _SECRET_FILES.split())))
+
+
+_LOCK_FILES = """
+    package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lockb bun.lock composer.lock
+    Gemfile.lock Cargo.lock poetry.lock uv.lock pdm.lock Pipfile.lock go.sum flake.lock mix.lock
+    pubspec.lock Podfile.lock packages.lock.json gradle.lockfile deno.lock
+"""
+_MADE = (".min.js", ".min.css", ".min.mjs", ".js.map", ".css.map", ".snap", "_pb2.py", ".pb.go")
+
+
+def looks_generated(path: str) -> bool:
+    """Whether a program usually writes the file, judging by its name."""
+    name = path.rpartition("/")[2]
+    return name in _LOCK_FILES.split() or name.endswith(_MADE)
 
 
 def credential(path: str, home: str, own: Sequence[str] = ()) -> bool:

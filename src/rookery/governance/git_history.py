@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.errors import RookeryError, StorageError
-from rookery.governance.layout import Layout, repository_of
+from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_reader import format_time
 from rookery.governance.ledger.records import LineRange, line_change, plain_lines
 from rookery.governance.scope.scope_verdict import (
@@ -27,6 +27,7 @@ from rookery.governance.scope.scope_verdict import (
     ScopeRules,
     judge,
 )
+from rookery.platform.git_folders import repository_of
 from rookery.platform.own_programs import ProgramTimeout, find_own_program, read_settings, run_git
 
 LARGEST_FILE = 4 * 1024 * 1024

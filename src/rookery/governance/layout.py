@@ -18,6 +18,7 @@ from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.settings import Settings
 from rookery.errors import RookeryError
 from rookery.platform.disk import put
+from rookery.platform.git_folders import repository_of
 from rookery.platform.git_objects import ObjectKind, object_id
 from rookery.platform.user_folders import Places
 
@@ -159,11 +160,6 @@ def find_layout(cwd: Path, workspace: Path) -> FoundLayout:
         if folder == top:
             break
     return FoundLayout(notice=notice)
-
-
-def repository_of(place: Path) -> Path | None:
-    """The root of the repository that contains a folder."""
-    return next((each for each in (place, *place.parents) if (each / ".git").exists()), None)
 
 
 def find_ledger(folder: Path) -> Layout | None:

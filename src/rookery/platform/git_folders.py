@@ -8,6 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from rookery import NAME
 from rookery.lazy_pattern import lazy_pattern
@@ -21,6 +22,11 @@ _LEADING_ELSEWHERE = ("commondir", "objects/info/alternates", "objects/info/http
 _MODULE_DEPTH = 6
 _ELSEWHERE = lazy_pattern(rb"(?:^|[\]\s])worktree\s*=|\[include", re.IGNORECASE)
 _LARGEST_CONFIG = 1024 * 1024
+
+
+def repository_of(place: Path) -> Path | None:
+    """The root of the repository that contains a folder."""
+    return next((each for each in (place, *place.parents) if (each / ".git").exists()), None)
 
 
 def git_folders(named: Iterable[str]) -> tuple[str, ...]:

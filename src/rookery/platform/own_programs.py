@@ -273,6 +273,15 @@ def git_hardening(root: str = "") -> tuple[dict[str, str], tuple[str, ...]]:
     return variables, ("--no-pager", *(word for each in settings for word in ("-c", each)))
 
 
+def disabled_programs(keys: Sequence[str]) -> dict[str, str]:
+    """Variables that clear the programs which git's settings name under these keys."""
+    variables = {"GIT_CONFIG_COUNT": str(len(keys))}
+    for at, key in enumerate(keys):
+        variables[f"GIT_CONFIG_KEY_{at}"] = key
+        variables[f"GIT_CONFIG_VALUE_{at}"] = "false" if key.endswith(".required") else ""
+    return variables
+
+
 def is_git(program: str) -> bool:
     return os.path.basename(program) == "git"
 

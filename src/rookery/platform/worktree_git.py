@@ -19,6 +19,7 @@ from rookery.errors import RookeryError
 from rookery.platform.own_programs import (
     GitAnswer,
     ProgramTimeout,
+    disabled_programs,
     git_hardening,
     hardened,
     read_settings,
@@ -158,12 +159,7 @@ class Git:
         keys = run_git(
             self.program, _configured(asked), folder=self.git_folder, variables=bare
         ).names
-        blank = {f"GIT_CONFIG_KEY_{at}": key for at, key in enumerate(keys)}
-        blank |= {
-            f"GIT_CONFIG_VALUE_{at}": "false" if key.endswith(".required") else ""
-            for at, key in enumerate(keys)
-        }
-        return {**bare, **blank, "GIT_CONFIG_COUNT": str(len(keys)), **self._identity}
+        return {**bare, **disabled_programs(keys), **self._identity}
 
     @property
     def _inside(self) -> Path:

@@ -27,13 +27,14 @@ from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.governance.intents.intent import Intent, IntentFile
 from rookery.governance.intents.intent_checks import summary
 from rookery.governance.intents.intent_file import IntentReader, IntentText
-from rookery.governance.layout import Layout, find_layout, find_ledger, repository_of
+from rookery.governance.layout import Layout, find_layout, find_ledger
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import EXAMPLES, parse_time
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.state_files import KnownHeads, LedgerBusy, known_heads
 from rookery.governance.ledger.verify_ledger import KnownHead
 from rookery.permissions.trust import TrustStore
+from rookery.platform.git_folders import repository_of
 from rookery.platform.locks import LockTimeout
 from rookery.platform.own_programs import find_own_program, read_settings
 from rookery.platform.user_folders import Places, find_places

@@ -13,11 +13,12 @@ from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action, Deed, GitShown, Judgement, Target, program_name
 from rookery.governance.intents.intent import IntentPermissions
-from rookery.governance.layout import Layout, repository_of
+from rookery.governance.layout import Layout
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.permission_rules import READ, permission_rule, reading_rule, withheld
 from rookery.governance.scope.touched_paths import server_paths
 from rookery.platform.descriptors import HardLinks, TooManyEntries
+from rookery.platform.git_folders import repository_of
 from rookery.platform.git_index import GitIndexes
 
 MOST_LOOKED_AT = 20_000

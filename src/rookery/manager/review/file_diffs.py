@@ -4,11 +4,11 @@ Generated files are marked, and files that are too large are listed but not show
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
 
 from msgspec import Struct
 
 from rookery.core.limits import MIB
+from rookery.core.protected_paths import looks_generated
 from rookery.manager.review.checkout_changes import (
     Checkout,
     GitScope,
@@ -30,15 +30,6 @@ from rookery.platform.paths import visible
 from rookery.platform.worktree_git import Git, InTheWay, own_index
 from rookery.platform.worktree_values import Code, digest
 
-LOCK_FILES = frozenset(
-    {
-        *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lockb"),
-        *("bun.lock", "composer.lock", "Gemfile.lock", "Cargo.lock", "poetry.lock", "uv.lock"),
-        *("pdm.lock", "Pipfile.lock", "go.sum", "flake.lock", "mix.lock", "pubspec.lock"),
-        *("Podfile.lock", "packages.lock.json", "gradle.lockfile", "deno.lock"),
-    }
-)
-_ENDINGS = (".min.js", ".min.css", ".min.mjs", ".js.map", ".css.map", ".snap", "_pb2.py", ".pb.go")
 _ATTRIBUTE = "linguist-generated"
 _SAYS_NO = ("unspecified", "unset", "false")
 MOST_SHOWN = 20 * MIB
@@ -149,7 +140,7 @@ def diff_of_sides(
 def generated(checkout: Checkout, paths: Sequence[str]) -> set[str]:
     """The generated files, by name or by an attribute in the base. Attributes in the checkout do
     not count: an agent could use them to hide changes."""
-    named = {path for path in paths if _looks_generated(path)}
+    named = {path for path in paths if looks_generated(path)}
     return named | _declared(checkout, [path for path in paths if path not in named])
 
 
@@ -157,11 +148,6 @@ def digest_of(scope: GitScope, raw: RawChange, new: Side) -> str:
     """Digest of exactly what is compared; it changes with content, path and base."""
     old = (raw.old_path, raw.old_mode, raw.old_id)
     return digest(scope, raw.path, *old, new.mode, new.known_by)
-
-
-def _looks_generated(path: str) -> bool:
-    name = PurePosixPath(path).name
-    return name in LOCK_FILES or name.endswith(_ENDINGS)
 
 
 def _declared(checkout: Checkout, paths: Sequence[str]) -> set[str]:
