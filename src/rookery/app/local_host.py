@@ -12,7 +12,7 @@ from collections.abc import (
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+ToolSelection: TypeAlias = Callable[[dict[str, Tool[Any]]], dict[str, Tool[Any]]]
+"""Returns the tools that sessions have, of all there are."""
 
 
 class Consent(Struct, frozen=True, kw_only=True):
@@ -113,9 +115,10 @@ async def open_host(
     places: Places,
     consent: Consent,
     choose: Callable[[Settings], ModelChoice],
+    tools: ToolSelection = dict,
 ) -> AsyncIterator[LocalHost]:
     """Open a host for one workspace; leaving the context ends every task and process. `choose`
-    finds the model and key for settings."""
+    finds the model and key for settings, `tools` selects what sessions have of all tools."""
     use_declared_tools()
     models = Models(settings, choice, choose)
 
@@ -148,6 +151,7 @@ async def open_host(
             start_soon=start_soon,
             stack=stack,
             extra=await stack.enter_async_context(extra),
+            select_tools=tools,
         )
         async with anyio.create_task_group() as group:
             store.before_delete = partial(_record_unfinished, store, places)
@@ -174,6 +178,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
     start_soon: Callable[..., None]
     stack: AsyncExitStack
     extra: ExtraTools
+    select_tools: ToolSelection = dict
     clock: SystemClock = SystemClock()
 
     @cached_property
@@ -234,7 +239,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def tools(self) -> dict[str, Tool[Any]]:
-        return all_tools() | self.briefing.tools() | self.extra.tools
+        return self.select_tools(all_tools() | self.briefing.tools() | self.extra.tools)
 
     @cached_property
     def briefing(self) -> Briefing:

@@ -97,6 +97,10 @@ Commands about sessions:
   rookery delete     delete sessions
 
 \b
+Git:
+  rookery review     review uncommitted changes, a branch, a commit or a patch
+
+\b
 Many sessions at once:
   rookery manager    open the Agent Manager in your browser: all sessions on one page
   rookery sessions   the same for scripts: start, follow, answer, review, apply
@@ -122,9 +126,9 @@ Other commands:
 
 \b
 Exit codes: 0 completed, 1 not completed, 2 wrong usage, 3 no key, 4 limit reached,
-5 refused, 6 needs a person, 7 stalled, 8 rate limited, 9 storage, 20 outside its intent,
-21 not recorded, 22 no such intent, 124 --timeout reached, 129 hung up, 130 interrupted,
-143 terminated. A session that did not complete is kept: continue with -c.
+5 refused, 6 needs a person, 7 stalled, 8 rate limited, 9 storage, 10 review with findings,
+20 outside its intent, 21 not recorded, 22 no such intent, 124 --timeout reached,
+129 hung up, 130 interrupted, 143 terminated. A session that did not complete is kept: continue with -c.
 """
 
 

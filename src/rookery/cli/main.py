@@ -209,6 +209,7 @@ _SUBCOMMANDS = {
     "intents": "rookery.governance.cli.intents",
     "trace": "rookery.governance.cli.trace",
     "hooks": "rookery.governance.cli.hooks_command",
+    "review": "rookery.diffs.cli.review",
     "demo": "rookery.cli.demo",
     "trust": "rookery.permissions.cli",
     "doctor": "rookery.cli.doctor",
@@ -236,7 +237,7 @@ def _resolve_if_exists(ctx: click.Context, option: click.Parameter, value: Path)
     return resolve_folder(ctx, option, value) if value.is_dir() else value
 
 
-def _hide_key(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def hide_key(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
     if value:
         from rookery.cli.command_line import hide_argument
 
@@ -297,7 +298,7 @@ def _hide_key(ctx: click.Context, option: click.Parameter, value: str | None) ->
 @click.option(
     "-k",
     "--api-key",
-    callback=_hide_key,
+    callback=hide_key,
     help="The API key to use, instead of the one in the environment.",
 )
 @click.option("-r", "--reasoning-effort", help="Reasoning effort: low, medium, high, ...")

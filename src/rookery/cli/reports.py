@@ -51,6 +51,8 @@ class Exit(IntEnum):
     """The provider's rate limit is reached."""
     STORAGE = 9
     """Stored data cannot be read or written, or another process has locked it."""
+    FINDINGS = 10
+    """A review found something as bad as --fail-on says, or worse."""
     GOVERNANCE = 20
     """The task left its intent, or a command wrote outside it."""
     LEDGER = 21

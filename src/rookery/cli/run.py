@@ -108,6 +108,7 @@ async def _run_hosted(run: Run, client: Client) -> tuple[RunEnd, int]:
             run.places,
             run.consent,
             choose=run.choose,
+            tools=run.tools,
         ) as host:
             gc.freeze()  # everything imported so far lives until the end
             try:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.app.briefing import BUILT_IN_MODES, ProjectNames, project_names
-from rookery.app.local_host import Consent, check_intent
+from rookery.app.local_host import Consent, ToolSelection, check_intent
 from rookery.app.model_choice import (
     ModelChoice,
     assumption,
@@ -73,6 +73,7 @@ class Run(Struct, frozen=True, kw_only=True):
     """The flag that selects this workspace in a later run, if one is needed."""
     notes: Sequence[str] = ()
     """Notes for the user at the start, such as one about trust."""
+    tools: ToolSelection = dict
 
     @property
     def patience(self) -> float:

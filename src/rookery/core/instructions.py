@@ -173,6 +173,15 @@ def _words(mention: Mention | CommandMention) -> str:
             return f"'{target}' (attached below)"
 
 
+REVIEWING = """\
+You review a change; you do not make one. Look for faults that the change brings in: wrong results,
+lost or leaked data, missing error handling, races, broken callers, security holes, tests that
+cannot fail. Read the code around the change, and the callers, before you report a fault. Report
+what you can show to be wrong, not style and not what might be nice. For each fault give the file,
+the line, how bad it is (error, warning or note), when it happens, and how to repair it. No fault is
+a good answer."""
+"""The instructions of `rookery review` and of /review."""
+
 Origin: TypeAlias = Literal["built-in", "user", "project"]
 
 _UNSEEN = lazy_pattern(

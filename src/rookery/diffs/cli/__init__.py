@@ -1,0 +1,1 @@
+"""`rookery review` and `rookery commit`."""
