@@ -124,7 +124,12 @@ async def test_a_host_lists_its_files_commands_and_skills(tmp_path: Path):
         assert about.workspace == str(tmp_path / "work")
         assert {mode.slug for mode in await host.query(AskModes())} >= {"code", "ask", "debug"}
         names = {command.name: command.source for command in await host.query(AskCommands())}
-        assert names == {"init": "built-in", "ship": "project", "taste": "skill"}
+        assert names == {
+            "init": "built-in",
+            "review": "built-in",
+            "ship": "project",
+            "taste": "skill",
+        }
         (model, *_) = await host.query(AskModels())
         assert model.provider == "scripted"
         assert await host.query(AskPaths(letters="vipy")) == (FoundPath(path="src/view.py"),)

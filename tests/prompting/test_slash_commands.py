@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from rookery.core.instructions import SlashCommand
-from rookery.prompting.skills_and_commands import INIT, CommandFiles, FoundCommands
+from rookery.prompting.skills_and_commands import BUILT_IN, INIT, CommandFiles, FoundCommands
 from support.config_folders import ConfigBench
 
 
@@ -21,17 +21,17 @@ def named(found: FoundCommands, name: str) -> SlashCommand:
 
 
 def test_init_is_built_in(bench: ConfigBench):
-    assert read(bench) == FoundCommands(commands=(INIT,))
+    assert read(bench) == FoundCommands(commands=BUILT_IN)
     assert "AGENTS.md" in INIT.content
 
 
 def test_a_command_is_a_file_with_front_matter(bench: ConfigBench):
     bench.put(
-        ".rookery/commands/review.md",
+        ".rookery/commands/inspect.md",
         "---\ndescription: Review it\nargument-hint: [branch]\nmode: ask\n---\n\nLook at $1.\n",
     )
-    assert named(read(bench), "review") == SlashCommand(
-        name="review",
+    assert named(read(bench), "inspect") == SlashCommand(
+        name="inspect",
         content="Look at $1.",
         description="Review it",
         argument_hint="[branch]",
@@ -69,7 +69,7 @@ def test_a_project_does_not_replace_an_unreadable_user_command(
     bench.put("config/commands/deploy.md", "---\nno end")
     bench.put(".roo/commands/deploy.md", "of the project")
     found = read(bench)
-    assert found.commands == (INIT,)
+    assert found.commands == BUILT_IN
     assert [name for name, _ in found.unreadable] == ["deploy"]
     bench.put("~/.roo/commands/deploy.md", "of the user")
     assert named(read(bench), "deploy").content == "of the user"
@@ -78,7 +78,7 @@ def test_a_project_does_not_replace_an_unreadable_user_command(
 @pytest.mark.parametrize("name", ["a b.md", "readme.txt", ".md"])
 def test_other_files_are_not_commands(bench: ConfigBench, name: str):
     bench.put(f".roo/commands/{name}", "x")
-    assert read(bench).commands == (INIT,)
+    assert read(bench).commands == BUILT_IN
 
 
 def test_a_linked_command_inside_the_workspace_is_named_after_its_link(bench: ConfigBench):
@@ -87,7 +87,7 @@ def test_a_linked_command_inside_the_workspace_is_named_after_its_link(bench: Co
     bench.link(".roo/commands/here.md", bench.root / "docs/how.md")
     bench.link(".roo/commands/there.md", bench.outside / "how.md")
     found = read(bench)
-    assert [command.name for command in found.commands] == ["here", "init"]
+    assert [command.name for command in found.commands] == ["here", "init", "review"]
     assert "there.md is skipped: it points outside the workspace" in found.problems[0]
 
 
@@ -95,7 +95,7 @@ def test_a_linked_command_inside_the_workspace_is_named_after_its_link(bench: Co
 def test_a_faulty_command_is_skipped_and_reported(bench: ConfigBench, text: str):
     bench.put(".roo/commands/x.md", text)
     found = read(bench)
-    assert found.commands == (INIT,)
+    assert found.commands == BUILT_IN
     assert found.problems[0].startswith("The command .roo/commands/x.md is skipped: ")
 
 
@@ -114,7 +114,7 @@ def test_an_unreadable_command_is_listed_with_the_reason(
 ):
     bench.put(".roo/commands/x.md", text)
     found = read(bench)
-    assert found.commands == (INIT,)
+    assert found.commands == BUILT_IN
     assert found.unreadable == (("x", reason),)
     assert found.problems == (reason,)
 

@@ -128,7 +128,8 @@ Other commands:
 Exit codes: 0 completed, 1 not completed, 2 wrong usage, 3 no key, 4 limit reached,
 5 refused, 6 needs a person, 7 stalled, 8 rate limited, 9 storage, 10 review with findings,
 20 outside its intent, 21 not recorded, 22 no such intent, 124 --timeout reached,
-129 hung up, 130 interrupted, 143 terminated. A session that did not complete is kept: continue with -c.
+129 hung up, 130 interrupted, 143 terminated.
+A session that did not complete is kept: continue with -c.
 """
 
 
