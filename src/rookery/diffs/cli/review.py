@@ -188,7 +188,7 @@ class ChangeReview:
         return f"Review of the {self._change.title}: {counted(len(self._files), 'file')}"
 
     def _plan(self, settings: Settings, window: int) -> ReviewPlan:
-        boundaries = workspace_files(self._workspace, self._places, settings.as_limits()).boundaries
+        boundaries = workspace_files(self._workspace, self._places, settings).boundaries
 
         def hidden(path: str) -> bool:
             try:
