@@ -134,6 +134,10 @@ class KeyActions(TaskController):
     async def action_todos(self) -> None:
         await self._picker_control.toggle_todos()
 
+    async def action_find(self, words: str = "") -> None:
+        """Search in the conversation."""
+        await self._picker_control.open_find(self._page.transcript, words)
+
     async def action_background(self) -> None:
         if question := self._session.background_question:
             await self.send(question.answer("yes"))

@@ -15,6 +15,7 @@ APP_KEYS: list[BindingType] = [
     Binding("pagedown", "page(1)", "Half a page down", show=False, priority=True),
     Binding("ctrl+g", "edit_draft", "Write in your own editor (or Ctrl+X Ctrl+E)", priority=True),
     Binding("ctrl+o", "unfold_all", "Unfold or fold everything", priority=True),
+    Binding("ctrl+f", "find", "Search in the conversation", priority=True),
     Binding("ctrl+t", "todos", "To-do list", priority=True),
     Binding("ctrl+b", "background", "Move the running command to the background", priority=True),
     Binding("ctrl+y", "copy", "Copy the selection or the last answer", priority=True),
@@ -64,6 +65,11 @@ PANEL_KEYS = [
     Binding("home", "far(-1)", "To the beginning", show=False),
     Binding("end", "far(1)", "To the end", show=False),
     *(Binding(str(n), f"pick({n})", f"Suggestion {n}", show=False) for n in range(1, 10)),
+]
+
+FIND_KEYS: list[BindingType] = [
+    Binding("up,enter", "step(-1)", "The match above", show=False),
+    Binding("down,shift+enter", "step(1)", "The match below", show=False),
 ]
 
 SCROLLING: list[BindingType] = [

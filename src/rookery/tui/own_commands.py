@@ -125,6 +125,10 @@ async def _go_back(extent: str, app: "App[Any]", controller: Controller, to: str
         controller.toast(f"No such point: {to}. /checkpoints lists all.", "warning")
 
 
+async def _find(_: "App[Any]", controller: Controller, words: str) -> None:
+    controller.press(f"find({words!r})")
+
+
 async def _export(_: "App[Any]", controller: Controller, args: str) -> None:
     from rookery.tui.screens.info_screens import export
 
@@ -195,6 +199,7 @@ COMMANDS = (
     ScreenCommand("intent", "select another intent", "[ID]", screen="choice_screens.IntentScreen"),
     ScreenCommand("queue", "queued messages", "[drop N]", screen="choice_screens.QueueScreen"),
     ScreenCommand("tree", "sub-tasks", screen="task_screens.TreeScreen"),
+    ScreenCommand("find", "search in the conversation", "[WORDS]", do=_find),
     ScreenCommand("todos", "to-do list", press="todos"),
     ScreenCommand("cost", "cost of each request", screen="info_screens.CostScreen"),
     ScreenCommand("diff", "what this session changed", do=_diff),

@@ -1,4 +1,4 @@
-"""What opens below the input area: a picker, or the to-do list."""
+"""What opens below the input area: a picker, the to-do list, or the search."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,12 +10,14 @@ from textual.widget import Widget
 from rookery.core.facts import Event, TaskOpened, Todo, TodosChanged, live
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.composer import Composer, TriggerText
+from rookery.tui.find_bar import FindBar
 from rookery.tui.interfaces import Choice, Controller
 from rookery.tui.pickers import Picker, picker_for
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.side_screen import RELOAD_SECONDS
 from rookery.tui.short_texts import one_line
 from rookery.tui.theme import Theme, theme_of
+from rookery.tui.transcript_view import TranscriptView
 
 LINES = 10
 CELLS = 20
@@ -200,13 +202,17 @@ class PickerControl:
         else:
             self._controller.toast("There is no to-do list.")
 
+    async def open_find(self, transcript: TranscriptView, words: str) -> None:
+        await self._empty()
+        await self._fill(FindBar(transcript, words))
+
     async def _open(self, picker: Picker) -> None:
         await self._empty()
         await self._fill(picker)
         self._picker = picker
         self._composer.picking = True
 
-    async def _fill(self, widget: Picker | TodoPanel) -> None:
+    async def _fill(self, widget: Picker | TodoPanel | FindBar) -> None:
         self._slot.display = True
         await self._slot.mount(widget)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.binding import BindingType
@@ -49,6 +50,10 @@ class TranscriptView(ScrollView, can_focus=True):
         self._following = True
         """Whether the view sticks to the end."""
         self._marked: Name | None = None
+        self._words = ""
+        """What is highlighted, in lower case."""
+        self._unfolded_for_hit: Name | None = None
+        self._hit_line = -1
         self._painted: list[Strip] = []
 
     @property
@@ -174,9 +179,64 @@ class TranscriptView(ScrollView, can_focus=True):
             bar = Segment("▐", theme.fg(theme.accent))
             strip = Strip([*strip.adjust_cell_length(width - 1), bar], width)
         strip = strip.adjust_cell_length(width).apply_style(theme.on(theme.text, theme.background))
+        if self._words:
+            strip = self._highlighted(strip, line)
         if (selection := self.text_selection) is not None:
             strip = self._selected(strip, line, selection)
         return strip.apply_offsets(0, line)
+
+    # search
+
+    @property
+    def rows_to_view_end(self) -> set[Name]:
+        """Names of the rows that are not below the visible part."""
+        last = self._virtual_list.at_line(self._first + self.size.height - 1) if self.rows else -1
+        return {row.name for row in self.rows[: last + 1]}
+
+    def highlight(self, words: str) -> None:
+        """Highlight the words in every visible line; nothing if they are empty."""
+        self._words, self._hit_line = words.lower(), -1
+        if not words:
+            self._fold_again(None)
+        self._painted = []
+        self.refresh()
+
+    def show_hit(self, name: Name, number: int) -> None:
+        """Scroll to an occurrence of the highlighted words; unfolds the row meanwhile."""
+        self._fold_again(name)
+        if (at := self._virtual_list.find(name)) is None:
+            return
+        row = self.rows[at]
+        if can_unfold(row.shown) and not row.shown.unfolded:
+            self._unfolded_for_hit = name
+            self._toggle(at)
+        line = self._virtual_list.line_with(at, self._words, number)
+        self._go(line - self.size.height // 3)
+        self._hit_line = self._virtual_list.line_with(at, self._words, number)
+        self.refresh()
+
+    def _fold_again(self, next_hit: Name | None) -> None:
+        """Fold the row that was unfolded for the last hit, unless the next is in it."""
+        before = self._unfolded_for_hit
+        if before is None or before == next_hit:
+            return
+        self._unfolded_for_hit = None
+        if (at := self._virtual_list.find(before)) is not None:
+            self._toggle(at)
+
+    def _highlighted(self, strip: Strip, line: int) -> Strip:
+        text = strip.text.lower()
+        if self._words not in text or len(text) != len(strip.text):
+            return strip
+        theme = theme_of(self)
+        ground = theme.accent if line == self._hit_line else theme.warning
+        parts: list[Strip] = []
+        for begin, end in _spans(text, self._words):
+            cells = [cell_len(strip.text[:begin]), cell_len(strip.text[:end])]
+            before, found, *_ = strip.divide([*cells, strip.cell_length + 1])
+            done = sum(part.cell_length for part in parts)
+            parts += [before.crop(done), found.apply_style(theme.on(theme.background, ground))]
+        return Strip.join([*parts, strip.crop(sum(part.cell_length for part in parts))])
 
     def _selected(self, strip: Strip, line: int, selection: Selection) -> Strip:
         if (span := selection.get_span(line)) is None:
@@ -293,6 +353,13 @@ class TranscriptView(ScrollView, can_focus=True):
         if self._marked is None or not self.has_focus or not self.rows:
             return False
         return self.rows[self._virtual_list.at_line(line)].name == self._marked
+
+
+def _spans(text: str, words: str) -> Iterator[tuple[int, int]]:
+    begin = text.find(words)
+    while begin >= 0:
+        yield begin, begin + len(words)
+        begin = text.find(words, begin + len(words))
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:

@@ -22,6 +22,8 @@ NamedRow: TypeAlias = tuple[Name, ShownRow]
 Anchor: TypeAlias = tuple["Row", tuple[int, int]]
 """A row, a piece of it, and a line of the piece."""
 DEFAULT_HEIGHT = 3
+MAX_SEARCHED_LINES = 5_000
+"""Lines of a row that are laid out to find a hit in it."""
 
 
 class Row:
@@ -170,6 +172,16 @@ class VirtualList:
             self._measure(at)
             at += 1
         return found
+
+    def line_with(self, at: int, words: str, number: int) -> int:
+        """The line with this occurrence of lower-case words in a row; else the row's first line."""
+        top, line = self.top(at), 0
+        while line < min(self._rows[at].height, MAX_SEARCHED_LINES):
+            count = self.strip(self.top(at) + line).text.lower().count(words)
+            if number < count:
+                return self.top(at) + line
+            number, line = number - count, line + 1
+        return top
 
     def anchor(self, line: int) -> Anchor | None:
         """The position of a line, independent of the layout above it."""
