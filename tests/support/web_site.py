@@ -48,14 +48,25 @@ PAGES: dict[str, Reply] = {
 }
 
 
+class Request(NamedTuple):
+    path: str
+    headers: dict[str, str]
+    """With names in lower case."""
+    body: bytes
+
+
 class Site:
     """`hits` are the paths that were asked for, with the Host header of each."""
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self.hits: list[tuple[str, str]] = []
+        self.requests: list[Request] = []
         self.pages = dict(PAGES)
         self.stopped = threading.Event()
+
+    @property
+    def hits(self) -> list[tuple[str, str]]:
+        return [(request.path, request.headers["host"]) for request in self.requests]
 
     @property
     def origin(self) -> str:
@@ -67,7 +78,9 @@ class _Handler(BaseHTTPRequestHandler):
     site: ClassVar[Site]
 
     def do_GET(self) -> None:
-        self.site.hits.append((self.path, self.headers.get("host", "")))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        body = self.rfile.read(int(headers.get("content-length", "0")))
+        self.site.requests.append(Request(self.path, headers, body))
         path = self.path.partition("?")[0]
         if path in ("/drip", "/endless"):
             self._stream(b"x" if path == "/drip" else b"word " * 20_000)

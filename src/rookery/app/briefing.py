@@ -7,7 +7,7 @@ provider's cache of earlier requests stays valid.
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 from msgspec import Struct
@@ -32,7 +32,6 @@ from rookery.core.tool_traits import COMPLETION
 from rookery.core.undo_plan import background_commands
 from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports.actions import Action
 from rookery.engine.ports.model import ModelInfo, Provider, ToolSpec
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.task_deps import Act, Gatherer
@@ -53,6 +52,9 @@ from rookery.prompting.system_prompt import MODES, system_prompt
 from rookery.tools.conversation import LoadSkill, NewTask, SwitchModeTool
 from rookery.tools.registry import essential_specs, offered, spec_of
 from rookery.workspace.files import WorkspaceFiles
+
+if TYPE_CHECKING:
+    from rookery.app.extra_tools import ExtraTools
 
 BUILT_IN_MODES = frozenset(MODES)
 SMALL_WINDOW = 16_384
@@ -220,15 +222,15 @@ class Briefing:
         """Return the rules for files that the model has seen, by title."""
         return await anyio.to_thread.run_sync(self._rules.for_files, paths) if paths else {}
 
-    def gatherer(self, log: EventLog, server_prompt: Callable[[str], Action]) -> Gatherer:
+    def gatherer(self, log: EventLog, extra: "ExtraTools") -> Gatherer:
         async def gather(text: str, ctx: ToolContext, act: Act) -> Gathered:
             if not ("@" in text or "/" in text):
                 return Gathered(text="")  # saves importing the lookup
-            return await self._mentions(log, server_prompt)(text, ctx, act)
+            return await self._mentions(log, extra)(text, ctx, act)
 
         return gather
 
-    def _mentions(self, log: EventLog, server_prompt: Callable[[str], Action]) -> Gatherer:
+    def _mentions(self, log: EventLog, extra: "ExtraTools") -> Gatherer:
         from rookery.prompting.mention_lookup import MentionLookup
 
         return MentionLookup(
@@ -239,7 +241,8 @@ class Briefing:
             body=self._skill_files.body,
             modes=self.slugs,
             last_output=partial(last_output, log),
-            server_prompt=server_prompt,
+            server_prompt=extra.server_prompt,
+            fetch_page=extra.web.mentioned if extra.web else None,
         )
 
     def commands(self) -> Sequence[SlashCommand]:

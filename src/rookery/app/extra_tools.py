@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery import NAME, PROJECT_FOLDER
+from rookery import PROJECT_FOLDER
 from rookery.core.blocks import ToolCall
 from rookery.core.limits import Limits
 from rookery.core.queries import KnownMcpServer
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Action, Permit
 from rookery.engine.ports.hooks import Hook
-from rookery.engine.ports.tool import Tool, WebSearchEngine
+from rookery.engine.ports.tool import Tool
 from rookery.errors import ToolError
 from rookery.platform.user_folders import Places
-from rookery.providers.registry import KEY_VARIABLES, PRIVATE_VARIABLES, SEARCH_KEYS
-from rookery.storage.keys import find_key, source_of_key
+from rookery.providers.registry import KEY_VARIABLES, PRIVATE_VARIABLES
+from rookery.storage.keys import find_key
 from rookery.tools.search import CodebaseSearch, ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles
 
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from rookery.core.hosts import HostPort
     from rookery.core.indexed_code import CodeHits, Definition, Outline
     from rookery.providers.embeddings import EndpointEmbedder
+    from rookery.web.web_tools import WebFetch
     from rookery.workspace.source_files import WorkspaceSources
-
-_ENGINES = ("searxng", *SEARCH_KEYS)
 
 
 def _unchanged(call: ToolCall) -> ToolCall:
@@ -59,6 +58,7 @@ class ExtraTools(Struct, frozen=True, kw_only=True):
     outline: Callable[[str, str], Awaitable["Sequence[Definition]"]]
     server_prompt: Callable[[str], Action] = _no_server
     """Makes the action that gets the MCP prompt named by a line of the user."""
+    web: "WebFetch | None" = None
     news: Callable[[], Sequence[str]] = _no_notices
     """Notices about the configuration for the user; each is shown once."""
 
@@ -83,8 +83,8 @@ async def open_extra_tools(
         tools: dict[str, Tool[Any]] = {"list_code_definition_names": ListCodeDefinitionNames(code)}
         if settings.index.use:
             tools["codebase_search"] = CodebaseSearch(code)
-        web = WebParts(settings, places, limits)
-        extra = ExtraTools(tools=tools | web.tools(), outline=code.outline, news=web.problems)
+        extra = ExtraTools(tools=tools, outline=code.outline)
+        extra = _with_web(extra, settings, places, limits)
         if _has_custom_tools(places.config, workspace):
             extra = _with_custom_tools(extra, places, files, trusted=trusted, attended=attended)
         if places.any_mcp_servers(workspace):
@@ -139,70 +139,34 @@ class Browsers:
             return False
 
 
-class WebParts:
-    """The tools for the web, as far as the settings allow them."""
+def _with_web(extra: ExtraTools, settings: Settings, places: Places, limits: Limits) -> ExtraTools:
+    """Add the tools for the web. Without a search engine there is no tool for searches."""
+    if not settings.web.use:
+        return extra
+    from rookery.web.web_tools import WebFetch, WebSearch
 
-    def __init__(self, settings: Settings, places: Places, limits: Limits) -> None:
-        self._web = settings.web
-        self._network = settings.sandbox.network != "off"
-        self._keys_file = places.keys_file
-        self._limits = limits
+    network = settings.sandbox.network != "off"
+    fetch = WebFetch(settings.web, limits, network=network, read_document=_document_text)
+    tools: dict[str, Tool[Any]] = {fetch.name: fetch}
+    problems: list[str] = []
+    if settings.web.hosts:
+        from rookery.core.hosts import faulty_entries
 
-    def tools(self) -> dict[str, Tool[Any]]:
-        if not self._web.use:
-            return {}
-        from rookery.web.web_tools import WebFetch, WebSearch
+        problems += faulty_entries(settings.web.hosts, "web.hosts")
+    if network and settings.web.search not in (None, "off"):
+        from rookery.app.search_choice import SearchChoice
 
-        fetch = WebFetch(
-            self._web, self._limits, network=self._network, read_document=_document_text
-        )
-        tools: dict[str, Tool[Any]] = {fetch.name: fetch}
-        if self._network and self._web.search in _ENGINES and not self._missing():
-            tools[WebSearch.name] = WebSearch(self._engine)
-        return tools
-
-    def problems(self) -> Sequence[str]:
-        """Notices about settings without effect."""
-        if not self._web.use:
-            return ()
-        found = [missing] if (missing := self._missing()) else []
-        if self._web.hosts:
-            from rookery.core.hosts import faulty_entries
-
-            found += faulty_entries(self._web.hosts, "web.hosts")
-        return found
-
-    def _missing(self) -> str:
-        """What the chosen search engine lacks, as a sentence; empty if nothing."""
-        engine = self._web.search or ""
-        if engine == "searxng" and not self._web.search_url:
-            return "Web search is off: set web.search_url to the address of your SearXNG."
-        variable = SEARCH_KEYS.get(engine)
-        if not variable or source_of_key(
-            engine, environ=os.environ, variable=variable, keys_file=self._keys_file
-        ):
-            return ""
-        return (
-            f"Web search is off: no key for {engine}. Set {variable}, or run: {NAME} auth {engine}"
-        )
-
-    def _engine(self) -> WebSearchEngine:
-        from rookery.web.search_engines import HttpEngine
-
-        name = self._web.search or ""
-        key = find_key(
-            name,
-            flag=None,
-            variable=SEARCH_KEYS.get(name),
-            environ=os.environ,
-            keys_file=self._keys_file,
-        )
-        return HttpEngine(
-            name,
-            url=self._web.search_url or "",
-            key=key.reveal() if key else "",
-            limits=self._limits,
-        )
+        choice = SearchChoice(settings, places.keys_file, limits)
+        if choice.problem:
+            problems.append(choice.problem)
+        else:
+            tools[WebSearch.name] = WebSearch(choice.engine)
+    return replace(
+        extra,
+        tools=extra.tools | tools,
+        web=fetch,
+        news=lambda: (*extra.news(), *problems),
+    )
 
 
 async def _document_text(name: str, data: bytes) -> tuple[str, str]:
@@ -267,11 +231,11 @@ async def _with_servers(
             other_agents=settings.context.other_agents,
         )
     )
-    return ExtraTools(
+    return replace(
+        extra,
         tools=extra.tools | mcp_tools(hub),
         hooks=[*extra.hooks, AlwaysAllowed(hub), ServerGuard(hub)],
         resolve_alias=partial(resolve_call, hub=hub),
-        outline=extra.outline,
         server_prompt=partial(prompt_action, hub),
         news=lambda: (*extra.news(), *hub.news()),
     )

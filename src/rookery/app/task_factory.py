@@ -95,7 +95,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
             briefing, files, guard.known, now, intent_now, parts.finder.overview
         ),
         cache_key=sha256(os.fsencode(parts.workspace)).hexdigest()[:32],
-        gather=briefing.gatherer(log, extra.server_prompt),
+        gather=briefing.gatherer(log, extra),
         resolve_alias=extra.resolve_alias,
         outline=extra.outline,
         barred=briefing.barred,
@@ -176,13 +176,11 @@ def _approval_hooks(
 
 def _web_hooks(parts: "HostParts", rules: AllowRules, automatic: Callable[[], bool]) -> list[Hook]:
     """Return the hook that asks about each web origin once."""
-    fetch = parts.tools.get("web_fetch")
-    if fetch is None:
+    if parts.extra.web is None:
         return []
-    from rookery.web.web_tools import KnownPages, WebFetch
+    from rookery.web.web_tools import KnownPages
 
-    assert isinstance(fetch, WebFetch)
-    return [KnownPages(rules, fetch.is_listed, automatic)]
+    return [KnownPages(rules, parts.extra.web.is_listed, automatic)]
 
 
 def _turn_rules(parts: "HostParts") -> TurnRules:

@@ -1,20 +1,22 @@
 """The attachments for what a message mentions with `@`.
 
-Each mention that reads the workspace becomes an action, which goes through the gate like any other.
+Each mention that reads the workspace or a web page becomes an action, which goes through the gate
+like any other.
 All attachments of one message share one size limit.
 """
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import TOGETHER, Image, Sight, picture
-from rookery.core.facts import Ending, Seen
+from rookery.core.facts import Ending, Noted, Seen
 from rookery.core.instructions import Mention, quoted, revealed
 from rookery.core.limits import KIB
 from rookery.core.text.characters import as_utf8
@@ -43,21 +45,26 @@ _COMMANDS = {
 }
 _CHANGED = "What {} would do has changed since it was checked, so it was not run. Mention it again."
 _ENOUGH = "Not attached: the message already has enough attachments."
+FetchPage: TypeAlias = Callable[[str, int, ToolContext], Action]
+"""Makes the action that reads so many characters of a web page."""
+
 _TAGS = {"git_changes": "git_working_state", "commit": "git_commit"}
 
 
 class MentionAttachments:
     """The attachments of one message."""
 
-    def __init__(self, root: Path, ctx: ToolContext) -> None:
+    def __init__(self, root: Path, ctx: ToolContext, fetch: FetchPage | None = None) -> None:
+        """Without `fetch`, web pages are not attached."""
         self._root = root
+        self._fetch = fetch
         self._ctx = ctx
         self._room = ROOM
         self._image_room = TOGETHER
         self._images = 0
 
     def action_for(self, mention: Mention) -> Action | None:
-        """Return the action that reads what is mentioned; None if it does not read the workspace.
+        """Return the action that reads what is mentioned; None if there is nothing to read.
 
         Raises `ToolError` if the mention is not valid; `note` puts that into the message.
         """
@@ -68,6 +75,8 @@ class MentionAttachments:
                 return self._folder(mention.target)
             case "git_changes" | "commit":
                 return self._git(mention)
+            case "url" if self._fetch:
+                return self._page(mention.target, self._fetch)
             case _:
                 return None
 
@@ -103,6 +112,20 @@ class MentionAttachments:
             reads=[path, *files],
             payload=payload,
         )
+
+    def _page(self, url: str, fetch: FetchPage) -> Action:
+        if self._room <= 0:
+            raise ToolError(_ENOUGH)
+        action = fetch(url, min(PER_FILE, self._room), self._ctx)
+
+        async def perform(permit: Permit) -> Outcome:
+            outcome = await action.perform(permit)
+            size = len(outcome.text.encode())
+            self._room -= size
+            self._ctx.append(Noted(text=f"Attached {url[:LONGEST_NAME]} ({-(-size // KIB)} KB)."))
+            return outcome
+
+        return replace(action, perform=perform)
 
     def _git(self, mention: Mention) -> Action:
         command = _COMMANDS[mention.kind].format(mention.target)
@@ -233,12 +256,14 @@ class _Part(Struct, frozen=True, kw_only=True):
 
 def note(mention: Mention, error: ToolError) -> str:
     """Return the attachment for a mention that could not be read."""
+    if mention.kind == "url":
+        return quoted("page", f"({str(error)[:LONGEST_NOTE]})", url=mention.target[:LONGEST_NAME])
     return _note(mention.target, str(error))
 
 
 def plain_text(mention: Mention, *, terminal: str = "", problems: Sequence[str] = ()) -> str:
     """Return the attachment for a mention without an action: the last command's output, or the
-    problems an editor reports. URLs are never fetched."""
+    problems an editor reports."""
     match mention.kind:
         case "terminal":
             output = terminal.strip("\n") or "(No command has been run.)"

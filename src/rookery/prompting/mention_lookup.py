@@ -1,7 +1,8 @@
 """Resolves what a message refers to: files, folders, commits, slash commands and skills.
 
-Whatever reads the workspace is an action of its own and goes through the gate. If a mention cannot
-be resolved, a note takes its place: a message never fails because of what it mentions.
+Whatever reads the workspace or a web page is an action of its own and goes through the gate. If a
+mention cannot be resolved, a note takes its place: a message never fails because of what it
+mentions.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ from rookery.core.replies import sentence_in
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import ToolError
-from rookery.prompting.mention_contents import MentionAttachments, note, plain_text
+from rookery.prompting.mention_contents import FetchPage, MentionAttachments, note, plain_text
 
 MOST_MENTIONS = 50
 MOST_COMMANDS = 10
@@ -53,10 +54,12 @@ class MentionLookup:
         modes: Callable[[], Sequence[str]],
         last_output: Callable[[], str],
         server_prompt: Callable[[str], Action],
+        fetch_page: FetchPage | None = None,
     ) -> None:
         """`unreadable` maps the names of invalid commands to the reason; `skills` returns those
         of a mode, `body` the text of one; `modes` returns slugs, `last_output` the output of the
-        last command. `server_prompt` makes the action that gets a prompt from an MCP server."""
+        last command. `server_prompt` makes the action that gets a prompt from an MCP server.
+        Without `fetch_page`, web pages are not attached."""
         self._root = root
         self._commands = commands
         self._unreadable = unreadable
@@ -65,9 +68,10 @@ class MentionLookup:
         self._modes = modes
         self._last_output = last_output
         self._server_prompt = server_prompt
+        self._fetch_page = fetch_page
 
     async def __call__(self, text: str, ctx: ToolContext, act: Act) -> Gathered:
-        attachments = MentionAttachments(self._root, ctx)
+        attachments = MentionAttachments(self._root, ctx, self._fetch_page)
         texts: list[str] = []
         images: list[Image] = []
         seen: list[Seen] = []

@@ -62,10 +62,13 @@ class WebFetch:
         """The last pages, for calls with an offset."""
 
     async def prepare(self, args: WebFetchArgs, ctx: ToolContext) -> Action:
-        return self.action(args.url, args.offset, ctx.limits.page_characters, ctx)
+        return self._action(args.url, args.offset, ctx.limits.page_characters, ctx)
 
-    def action(self, url: str, offset: int, most: int, ctx: ToolContext) -> Action:
-        """The action that reads `most` characters of a page. Raises `ToolError`."""
+    def mentioned(self, url: str, most: int, ctx: ToolContext) -> Action:
+        """The action that attaches a page to a message. Raises `ToolError`."""
+        return self._action(url, 0, min(most, ctx.limits.page_characters), ctx)
+
+    def _action(self, url: str, offset: int, most: int, ctx: ToolContext) -> Action:
         from rookery.web.page_fetch import parsed_address
 
         address = parsed_address(url)

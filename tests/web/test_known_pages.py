@@ -1,0 +1,138 @@
+"""Which pages ask, and how long an approval lasts."""
+
+from pathlib import Path
+
+import pytest
+
+from rookery.core.asks import Decision
+from rookery.core.blocks import ToolCall
+from rookery.core.limits import Limits
+from rookery.core.settings_sections import WebSettings
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.workspace import Place
+from rookery.errors import Denied, ToolError
+from rookery.permissions.approval import AllowRules, stored_rules
+from rookery.web.web_tools import KnownPages, WebFetch
+from support.tool_workspace import Bench
+
+pytestmark = pytest.mark.anyio
+CALL = ToolCall(id="c1", name="web_fetch", arguments={})
+DONE = Outcome(text="")
+DOCS, LOCAL = "https://docs.example", "http://localhost:3000"
+
+
+async def no_document(name: str, data: bytes) -> tuple[str, str]:
+    return "", ""
+
+
+def fetch(*hosts: str, network: bool = True) -> WebFetch:
+    settings = WebSettings(hosts=hosts)
+    return WebFetch(settings, Limits(), network=network, read_document=no_document)
+
+
+def rules(folder: Path) -> AllowRules:
+    return AllowRules(folder / "rules.json", folder, place=Place, now=lambda: 1_000)
+
+
+def hook(folder: Path, *hosts: str, automatic: bool = False) -> KnownPages:
+    return KnownPages(rules(folder), fetch(*hosts).is_listed, lambda: automatic)
+
+
+def page(about: str) -> Action:
+    async def perform(permit: Permit) -> Outcome:
+        raise AssertionError("It must not be performed.")
+
+    return Action(title="", perform=perform, external=f"web {about}", spares_files=True)
+
+
+NO_OPINION, ALLOW, ASK = Decision.NONE, Decision.ALLOW, Decision.ASK
+RULINGS = {
+    DOCS: NO_OPINION,
+    "https://listed.example": ALLOW,
+    "https://a.listed.example": NO_OPINION,
+    LOCAL: ASK,
+    "http://127.0.0.1:3000": ASK,
+    "http://[::1]": ASK,
+    "http://localhost:4000": ALLOW,
+    "http://10.0.0.1:8080": ALLOW,
+    "search brave": NO_OPINION,
+}
+
+
+@pytest.mark.parametrize(("about", "ruling"), RULINGS.items(), ids=RULINGS)
+async def test_what_the_settings_list_is_allowed_and_this_machine_asks(
+    tmp_path: Path, about: str, ruling: Decision
+):
+    for automatic in (False, True):
+        pages = hook(
+            tmp_path, "listed.example", "localhost:4000", "10.0.0.1:8080", automatic=automatic
+        )
+        assert (await pages.before(CALL, page(about))).decision is ruling
+
+
+async def test_an_approval_lasts_for_the_origin_until_the_task_ends(tmp_path: Path):
+    pages = hook(tmp_path)
+    for about in (DOCS, LOCAL, "search brave"):
+        await pages.after(CALL, page(about), DONE)
+        assert (await pages.before(CALL, page(about))).decision is ALLOW
+    other = await pages.before(CALL, page("https://docs.example:8443"))
+    assert other.decision is NO_OPINION
+    assert (await hook(tmp_path).before(CALL, page(DOCS))).decision is NO_OPINION
+
+
+async def test_what_ran_automatically_was_not_approved(tmp_path: Path):
+    pages = hook(tmp_path, automatic=True)
+    await pages.after(CALL, page(DOCS), DONE)
+    assert (await pages.before(CALL, page(DOCS))).decision is NO_OPINION
+
+
+async def test_always_is_a_rule_for_pages_and_for_nothing_else(tmp_path: Path):
+    book = rules(tmp_path)
+    assert book.rule_for(page(DOCS)) == f"web pages of {DOCS} in {tmp_path}, for 30 days"
+    assert book.rule_for(page("search brave")).startswith("web searches with brave in ")
+    book.add(page(DOCS))
+    assert [rule.words for rule in stored_rules(tmp_path / "rules.json", 1_000)] == [
+        book.rule_for(page(DOCS))
+    ]
+    later = hook(tmp_path)
+    assert (await later.before(CALL, page(DOCS))).decision is ALLOW
+    assert (await later.before(CALL, page("http://docs.example"))).decision is NO_OPINION
+    assert not rules(tmp_path).hosts()
+
+
+async def test_the_question_shows_the_whole_address(tmp_path: Path):
+    bench = Bench(tmp_path, Limits())
+    short = await bench.prepare(fetch(), url=f"{DOCS}/a?data=1#top")
+    assert (short.title, list(short.notes)) == (f"Fetch {DOCS}/a?data=1", [])
+    url = f"{DOCS}/search?data={'x' * 200}"
+    long = await bench.prepare(fetch(), url=url)
+    assert (long.title, list(long.notes)) == (f"Fetch a page of {DOCS}", [f"url: {url}"])
+    assert long.external == f"web {DOCS}"
+    assert not long.may_change_files
+    assert long.changes_things
+
+
+async def test_nothing_is_fetched_without_a_permit_for_it(tmp_path: Path):
+    bench = Bench(tmp_path, Limits())
+    action = await bench.prepare(fetch(), url=f"{DOCS}/a")
+    with pytest.raises(Denied):
+        await action.perform(Permit("0" * 64))
+
+
+REFUSED = {
+    "http://10.0.0.1/": "private address",
+    "http://169.254.169.254/": "private address",
+    "ftp://docs.example/": "Only http:// and https://",
+    f"{DOCS.replace('//', '//user:pass@')}/": "user name or password",
+}
+
+
+@pytest.mark.parametrize(("url", "reason"), REFUSED.items(), ids=REFUSED)
+async def test_some_addresses_are_refused_without_a_question(tmp_path: Path, url: str, reason: str):
+    with pytest.raises(ToolError, match=reason):
+        await Bench(tmp_path, Limits()).prepare(fetch(), url=url)
+
+
+async def test_without_network_nothing_is_asked(tmp_path: Path):
+    with pytest.raises(ToolError, match="The network is turned off"):
+        await Bench(tmp_path, Limits()).prepare(fetch(network=False), url=DOCS)

@@ -1,0 +1,143 @@
+"""The web in whole runs: what asks, what is attached, what is offered."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from llm_server import LlmServer, Recorded, call, finish
+from support.model_words import DONE, last_turn
+from support.terminal_session import Installed, at
+from support.web_site import Reply, Site, web_site
+
+
+@pytest.fixture
+def rookery(tmp_path: Path) -> Installed:
+    return Installed(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with web_site() as found:
+        yield found
+
+
+def shown(request: Recorded) -> str:
+    """What the model reads in the last turn of a request."""
+    return last_turn(request).replace("\\n", "\n")
+
+
+def fetch(url: str) -> object:
+    return call("web_fetch", url=url)
+
+
+def test_the_first_page_of_an_origin_asks_and_the_next_does_not(rookery: Installed, site: Site):
+    with (
+        LlmServer(
+            [fetch(f"{site.origin}/guide?q=1")],
+            [fetch(f"{site.origin}/data")],
+            [fetch(f"{site.origin.replace('localhost', '127.0.0.1')}/data")],
+            [finish()],
+        ) as server,
+        rookery.terminal(*at(server), "go") as terminal,
+    ):
+        question = terminal.wait_for("Approve? ")
+        assert f"Fetch {site.origin}/guide?q=1" in question
+        assert "This is a server on this machine" in question
+        terminal.type("y")
+        assert "Approve?" not in terminal.wait_for(f"● Fetch {site.origin}/data\n")
+        terminal.wait_for("Approve? ")
+        terminal.type("n")
+        terminal.wait_for(DONE)
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    results = [shown(request) for request in server.requests[1:]]
+    assert "# Guide" in results[0]
+    assert "rook" in results[1]
+    assert "The user denied this call." in results[2]
+
+
+def test_an_automatic_run_reaches_no_private_address(rookery: Installed, site: Site):
+    urls = [f"{site.origin}/automatic", "http://169.254.169.254/", f"{site.origin}/guide"]
+    with LlmServer(*[[fetch(url)] for url in urls], [finish()]) as server:
+        environ = {"ROOKERY_WEB_HOSTS": f"127.0.0.1:{site.port}"}
+        rookery.run("-p", "-y", *at(server), "go", **environ)
+    results = [shown(request) for request in server.requests[1:]]
+    assert "This is a server on this machine" in results[0]
+    assert "169.254.169.254 is a private address" in results[1]
+    assert not [path for path, _ in site.hits if path == "/automatic"]
+
+
+def test_a_mentioned_page_is_attached_and_a_missing_one_is_noted(rookery: Installed, site: Site):
+    listed = {"ROOKERY_WEB_HOSTS": f"localhost:{site.port}"}
+    prompt = f"Read @{site.origin}/guide, and @{site.origin}/nothing."
+    with LlmServer([finish()]) as server:
+        done = rookery.run("-p", *at(server), prompt, **listed)
+    assert done.returncode == 0
+    sent = shown(server.requests[0])
+    assert prompt in sent
+    assert "<page>\n# Guide" in sent
+    assert f"({site.origin}/nothing answered: 404 Not Found.)" in sent
+    assert f"Attached {site.origin}/guide (1 KB)." in done.stderr
+
+
+def test_a_page_that_may_not_be_fetched_does_not_hold_the_message_back(
+    rookery: Installed, site: Site
+):
+    with LlmServer([finish()]) as server:
+        done = rookery.run("-p", *at(server), f"Read @{site.origin}/unread")
+    assert done.returncode == 0
+    assert "This is a server on this machine" in shown(server.requests[0])
+    assert not [path for path, _ in site.hits if path == "/unread"]
+
+
+def test_searches_use_the_engine_of_the_settings(rookery: Installed, site: Site):
+    site.pages["/search"] = Reply(
+        b'{"results": [{"title": "Rooks", "url": "https://r.example/", "content": "Birds"}]}'
+    )
+    environ = {"ROOKERY_WEB_SEARCH": "searxng", "ROOKERY_WEB_SEARCH_URL": site.origin}
+    with LlmServer([call("web_search", query="rook")], [finish()]) as server:
+        rookery.run("-p", *at(server), "go", **environ)
+    assert "1. Rooks\n   https://r.example/\n   Birds" in shown(server.requests[1])
+
+
+OFFERS: dict[str, tuple[dict[str, str], set[str], str]] = {
+    "default": ({}, {"web_fetch"}, ""),
+    "off": ({"ROOKERY_WEB_USE": "false"}, set(), ""),
+    "no key": ({"ROOKERY_WEB_SEARCH": "brave"}, {"web_fetch"}, "no key for brave"),
+    "no address": ({"ROOKERY_WEB_SEARCH": "searxng"}, {"web_fetch"}, "set web.search_url"),
+    "a key": (
+        {"ROOKERY_WEB_SEARCH": "brave", "BRAVE_API_KEY": "k-1"},
+        {"web_fetch", "web_search"},
+        "",
+    ),
+    "no network": (
+        {"ROOKERY_SANDBOX_NETWORK": "off", "ROOKERY_WEB_SEARCH": "brave", "BRAVE_API_KEY": "k-1"},
+        {"web_fetch"},
+        "",
+    ),
+    "a wrong host": (
+        {"ROOKERY_WEB_HOSTS": "http://x/"},
+        {"web_fetch"},
+        "in web.hosts is not a host",
+    ),
+}
+
+
+@pytest.mark.parametrize(("environ", "offered", "note"), OFFERS.values(), ids=OFFERS)
+def test_what_is_offered(rookery: Installed, environ: dict[str, str], offered: set[str], note: str):
+    with LlmServer([finish()]) as server:
+        done = rookery.run("-p", *at(server), "go", **environ)
+    names = {tool["name"] for tool in server.requests[0].body["tools"]}
+    assert {name for name in names if name.startswith("web_")} == offered
+    assert note in done.stderr
+
+
+def test_a_project_may_only_turn_the_web_off(rookery: Installed):
+    folder = rookery.workspace / ".rookery"
+    folder.mkdir()
+    (folder / "settings.toml").write_text('[web]\nuse = false\nhosts = ["10.0.0.1:80"]\n')
+    with LlmServer([finish()]) as server:
+        done = rookery.run("-p", *at(server), "go")
+    assert "web_fetch" not in str(server.requests[0].body["tools"])
+    assert "web.hosts" in done.stderr or "hosts" in done.stderr
