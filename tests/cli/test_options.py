@@ -1,7 +1,9 @@
 """Flags, checked in order, and the prompt they lead to."""
 
+import os
 import pty
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,14 @@ ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 GIVEN = task.make_context("rookery", ["-p", "fix", "it"], help_option_names=["-h", "--help"])
 PLAIN = replace(Options(**GIVEN.params), workspace=Path("/"))
 STREAM = {"stdin_prompt_stream": True, "output_format": "stream-json", "words": ()}
+
+
+@pytest.fixture(autouse=True)
+def nothing_piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with open(os.devnull, encoding="utf-8") as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        yield
+
 
 IN_ORDER: list[tuple[str, dict[str, Any], str]] = [
     ("1", {"prompt_file": Path("nowhere"), "words": ()}, "No such prompt file: nowhere."),

@@ -84,9 +84,25 @@ def test_a_run_with_some_refused_changes_says_so(rookery: Installed):
     assert denial["tool_name"] == "execute_command"
 
 
-def test_a_missing_key_is_found_before_anything_starts(rookery: Installed):
-    done = rookery.run("-p", "--output-format", "json", "--provider", "openai", "go")
-    assert (done.returncode, done.stdout) == (3, "")
+@pytest.mark.parametrize(
+    ("arguments", "number", "code"),
+    [
+        (["--provider", "openai", "go"], 3, "auth_failed"),
+        (["--nosuch", "go"], 2, "usage"),
+        (["--cd", "src", "go"], 2, "usage"),
+        (["login"], 2, "usage"),
+        (["--timeout", "soon", "go"], 2, "usage"),
+        (["-c"], 2, "usage"),
+    ],
+)
+@pytest.mark.parametrize("form", ["json", "stream-json"])
+def test_a_failure_before_the_start_is_a_result_too(
+    arguments: list[str], number: int, code: str, form: str, rookery: Installed
+):
+    done = rookery.run("-p", f"--output-format={form}", *arguments)
+    result = json.loads(done.stdout if form == "json" else done.stdout.splitlines()[-1])
+    assert (done.returncode, result["success"], result["code"]) == (number, False, code)
+    assert done.stderr == f"Error: {result['error']}\n"
     assert rookery.sessions() == []
 
 

@@ -64,6 +64,39 @@ def test_the_prompt_comes_from_a_file_or_a_pipe(rookery: Installed):
     assert "caf\ufffd" in first_words(server.requests[2])
 
 
+def test_piped_text_is_added_to_the_prompt(rookery: Installed):
+    with LlmServer([finish()]) as server:
+        rookery.run("-p", *at(server), "why does it fail?", input="Error: no such host\n")
+    words = first_words(server.requests[0])
+    assert "why does it fail?" in words
+    assert "<piped_text>\\nError: no such host" in words
+
+
+def test_an_open_pipe_without_input_does_not_stop_a_run(rookery: Installed):
+    with rookery.piped("-p", *rookery.script(FINISHES), "go on") as process:
+        assert process.wait(PATIENCE) == 0
+        assert process.stdin
+        assert not process.stdin.closed
+
+
+def test_the_list_that_a_loop_reads_is_left_alone(rookery: Installed):
+    script = " ".join(rookery.script(FINISHES))
+    loop = f'printf "a\\nb\\n" | while read name; do {COMMAND} -p {script} "fix $name"; done'
+    done = subprocess.run(
+        ["sh", "-c", loop],
+        cwd=rookery.workspace,
+        env=rookery.environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.stdout == "One.\nOne.\n"
+    assert "note: Standard input was not read, because the calling script has the same." in (
+        done.stderr
+    )
+
+
 def test_workspace_model_and_mode_can_be_chosen(rookery: Installed, tmp_path: Path):
     other = tmp_path / "other"
     other.mkdir()

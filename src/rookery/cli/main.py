@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ FORMATS = ("text", "json", "stream-json")
 WRONG_USAGE = 2
 NOT_WRITTEN = 9
 HUNG_UP = 129
+INTERRUPTED = 130
 SHORTEST_COMMAND = 3
 PICK_SESSION = "?"
 """The value of `--resume` without an id."""
@@ -56,17 +58,33 @@ def run(arguments: Sequence[str]) -> int:
         print(error.format_message(), file=sys.stderr)
         return WRONG_USAGE
     except click.ClickException as error:
-        return _report_error(_usage_message(error, command, name), WRONG_USAGE)
+        code = _report_error(failure := _usage_message(error, command, name), WRONG_USAGE)
     except RookeryError as error:
         from rookery.cli.reports import exit_code_of
 
-        return _report_error(str(error), exit_code_of(error))
+        code = _report_error(failure := str(error), exit_code_of(error))
     except (KeyboardInterrupt, EOFError):
-        return 130
+        code, failure = INTERRUPTED, "Interrupted before the run started."
     except OSError as error:
         return _report_lost_output(error)
     except Exception as error:
-        return _report_crash(error)
+        code = _report_crash(error)
+        failure = f"{NAME} failed ({type(error).__name__}: {error})."
+    if command is task and (form := _output_format(arguments)) != "text":
+        from rookery.cli.reports import print_failure
+
+        print_failure(failure, code, stream=form == "stream-json")
+    return code
+
+
+def _output_format(arguments: Sequence[str]) -> str:
+    """The output format that was asked for, if it can be told: the arguments may be wrong."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    for option, value in pairwise(["", *options, ""]):
+        name, _, given = option.partition("=")
+        if name == "--output-format" and (given or value) in FORMATS:
+            return given or value
+    return "text"
 
 
 def disable_core_dumps_and_ptrace() -> None:

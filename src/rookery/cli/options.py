@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.cli.main import FORMATS, PICK_SESSION
+from rookery.cli.streams import piped_input
 from rookery.core.instructions import PIPED_TEXT, quoted
 from rookery.core.text.characters import as_utf8
 from rookery.errors import SettingsError
@@ -240,13 +241,13 @@ class Options(Struct, frozen=True, kw_only=True):
         text = as_utf8(" ".join(filter(None, words)))
         if self.prompt_file:
             text = self.prompt_file.read_bytes().decode("utf-8", "replace")
-        if self.front_end is not FrontEnd.LINES and STANDARD_INPUT not in self.words:
+        named = STANDARD_INPUT in self.words
+        if not named and (self.front_end is not FrontEnd.LINES or sys.stdin.isatty()):
             return text
-        is_empty = not (text or self.resumes or sys.stdin.isatty())
-        if is_empty or STANDARD_INPUT in self.words:
-            piped = sys.stdin.buffer.read().decode("utf-8", "replace")
-            text = f"{text}\n\n{quoted(PIPED_TEXT, piped)}" if text else piped
-        return text
+        piped = piped_input(needed=named or not (text or self.resumes))
+        if text and piped.strip():
+            return f"{text}\n\n{quoted(PIPED_TEXT, piped)}"
+        return text or piped
 
     @property
     def front_end(self) -> FrontEnd:

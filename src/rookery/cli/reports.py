@@ -106,6 +106,15 @@ def exit_code(end: RunEnd) -> int:
     return BY_CODE.get(end.code, Exit.FAILED)
 
 
+def print_failure(sentence: str, code: int, *, stream: bool) -> None:
+    """Print the result, as JSON, of a run that ended before it could report itself."""
+    from rookery.compat.structured_output.writer import JsonOutput
+
+    names = {number: name for name, number in reversed(BY_CODE.items())}
+    name = "task_aborted" if code == Exit.INTERRUPTED else names.get(Exit(code), "usage")
+    JsonOutput(sys.stdout, stream=stream, session_id="").end(False, name, sentence)
+
+
 class RunReport(Protocol):
     display: Display
 

@@ -1,17 +1,34 @@
-"""Standard streams that never fail when they are written."""
+"""The standard streams: writing that never fails, and reading that never waits in vain.
+
+Standard input may be a pipe that nobody writes to: CI, cron and ssh leave one open for hours. Or it
+is the list that a loop in a shell reads. So input that is not needed is read only if it is ours
+alone, and waited for only if a process of the same pipeline writes to it, as in
+`make | rookery -p "why does it fail?"`.
+"""
 
 import codecs
 import errno
 import io
 import os
 import select
+import stat
 import sys
+from pathlib import Path
 from typing import Any, TextIO
 
 from rookery.core.text.terminal_text import spell_plainly
 
 READER_GONE = {errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.ESHUTDOWN}
 """The reader closed the pipe, the terminal hung up, or the peer is gone."""
+
+IDLE_SECONDS = 1.0
+"""How long a pipe may be silent before it is left alone."""
+ANNOUNCED_AFTER = 2.0
+SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybox", "fish"}
+SHARED_INPUT = (
+    "note: Standard input was not read, because the calling script has the same. To read it, add - "
+    "to the prompt."
+)
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -76,3 +93,66 @@ def discard_output(stream: TextIO) -> None:
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, stream.fileno())
     os.close(devnull)
+
+
+def piped_input(*, needed: bool) -> str:
+    """Read standard input to its end. Without `needed`, an idle pipe is left alone, and so is
+    input that a calling shell script may want to read itself."""
+    descriptor = sys.stdin.fileno()
+    if needed:
+        if not _is_ready(descriptor, ANNOUNCED_AFTER):
+            print("note: Waiting for the prompt on standard input.", file=sys.stderr)
+        return _read_to_end()
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return ""
+    if (caller := _calling_process()) is None:
+        if select.select([descriptor], [], [], 0)[0] and not stat.S_ISREG(mode):
+            print(SHARED_INPUT, file=sys.stderr)
+        return ""
+    if _has_writer_among_children(caller) or _is_ready(descriptor, IDLE_SECONDS):
+        return _read_to_end()
+    return ""
+
+
+def _read_to_end() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def _is_ready(descriptor: int, seconds: float) -> bool:
+    """Whether there is input, or its end, within this time."""
+    return bool(select.select([descriptor], [], [], seconds)[0])
+
+
+def _calling_process() -> int | None:
+    """The nearest ancestor with another standard input: in a pipeline, the shell that made it.
+    None if a shell script between has the same input. 0 if the system cannot tell."""
+    ours, pid = _opened(os.getpid(), 0), os.getppid()
+    while ours and pid > 1 and _opened(pid, 0) == ours:
+        try:
+            about = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return 0
+        name, _, rest = about.partition("(")[2].rpartition(")")
+        if name in SHELLS:
+            return None
+        pid = int(rest.split()[1])
+    return pid if ours else 0
+
+
+def _has_writer_among_children(pid: int) -> bool:
+    """Whether a child of the process writes to our standard input."""
+    pipe = _opened(os.getpid(), 0)
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return False
+    return any(pipe in (_opened(int(child), 1), _opened(int(child), 2)) for child in children)
+
+
+def _opened(pid: int, descriptor: int) -> str:
+    """The file behind a descriptor of a process; empty if it cannot be told."""
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{descriptor}")
+    except OSError:
+        return ""

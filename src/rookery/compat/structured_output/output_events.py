@@ -136,7 +136,7 @@ class StructuredOutput:
         return output(
             type="result",
             id=ts,
-            taskId=self._session_id,
+            taskId=self._session_id or None,
             content=content or None,
             done=True,
             success=success,
