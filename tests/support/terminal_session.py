@@ -35,7 +35,7 @@ PATIENCE = 60.0
 A_MOMENT = 0.002
 CTRL_C = b"\x03"
 CTRL_D = b"\x04"
-OTHER_COMMANDS = ("auth", "demo", "list", "rewind")
+OTHER_COMMANDS = ("auth", "commit", "demo", "list", "rewind")
 """Commands that start no task, and so have no front end to choose."""
 
 _TRACEBACK = re.compile(r"^Traceback", re.MULTILINE)

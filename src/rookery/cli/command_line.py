@@ -99,6 +99,7 @@ Commands about sessions:
 \b
 Git:
   rookery review     review uncommitted changes, a branch, a commit or a patch
+  rookery commit     write a commit message and commit what is staged
 
 \b
 Many sessions at once:

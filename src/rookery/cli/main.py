@@ -228,6 +228,7 @@ _SUBCOMMANDS = {
     "trace": "rookery.governance.cli.trace",
     "hooks": "rookery.governance.cli.hooks_command",
     "review": "rookery.diffs.cli.review",
+    "commit": "rookery.diffs.cli.commit",
     "demo": "rookery.cli.demo",
     "trust": "rookery.permissions.cli",
     "doctor": "rookery.cli.doctor",

@@ -51,6 +51,14 @@ class ReviewPlan(Struct, frozen=True, kw_only=True):
     left_out: Sequence[LeftOut]
 
 
+class ShownFiles(Struct, frozen=True, kw_only=True):
+    """Files of a diff as texts for the model, and what these do not show."""
+
+    texts: Sequence[str]
+    files: Sequence[DiffFile]
+    left_out: Sequence[LeftOut]
+
+
 def room_in(window: int) -> int:
     """Characters of a diff in one message, for a context window of so many tokens."""
     return min(LARGEST_PART, window * _CHARACTERS_PER_TOKEN // _SHARE)
@@ -64,29 +72,44 @@ def plan_review(
     in_checkout: bool,
     hidden: Callable[[str], bool] = lambda path: False,
 ) -> ReviewPlan:
-    """`hidden` tells whether a file is kept from the model. `in_checkout` says that the workspace
-    has the files as the diff leaves them."""
+    """`in_checkout` says that the workspace has the files as the diff leaves them."""
+    shown = show_files(files, room=room, parts=MOST_PARTS, hidden=hidden)
+    count = len(shown.texts)
+    return ReviewPlan(
+        messages=[
+            _message(title, text, number, count, in_checkout)
+            for number, text in enumerate(shown.texts, 1)
+        ],
+        files=shown.files,
+        left_out=shown.left_out,
+    )
+
+
+def show_files(
+    files: Sequence[DiffFile],
+    *,
+    room: int,
+    parts: int,
+    hidden: Callable[[str], bool] = lambda path: False,
+) -> ShownFiles:
+    """The files as numbered lines, in so many texts at most. `hidden` tells whether a file is kept
+    from the model."""
     left_out = [LeftOut(file.name, why) for file in files if (why := _why_not(file, hidden))]
     skipped = {each.path for each in left_out}
     kept = [file for file in files if file.name not in skipped]
-    parts = _PartTexts(room)
+    filled = _PartTexts(room, parts)
     for file in kept:
-        if why := parts.add(file):
+        if why := filled.add(file):
             left_out.append(LeftOut(file.name, why))
-    said = {each.path for each in left_out if each.reason == TOO_LARGE}
-    shown = [file for file in kept if file.name not in said]
-    texts = parts.texts
-    return ReviewPlan(
-        messages=[
-            _message(title, text, number, len(texts), in_checkout)
-            for number, text in enumerate(texts, 1)
-        ],
-        files=shown,
+    missing = {each.path for each in left_out if each.reason == TOO_LARGE}
+    return ShownFiles(
+        texts=filled.texts,
+        files=[file for file in kept if file.name not in missing],
         left_out=left_out,
     )
 
 
-TOO_LARGE = "too large: the other files filled the review"
+TOO_LARGE = "too large: the other files left no room"
 
 
 def _why_not(file: DiffFile, hidden: Callable[[str], bool]) -> str:
@@ -117,8 +140,9 @@ def _says_generated(file: DiffFile) -> bool:
 class _PartTexts:
     """Texts of at most `room` characters, filled one after the other."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int, most: int) -> None:
         self._room = room
+        self._most = most
         self.texts: list[str] = []
 
     def add(self, file: DiffFile) -> str:
@@ -128,7 +152,7 @@ class _PartTexts:
         for text, number in _blocks(file, self._room - len(header) - 2):
             needed = len(text) + (len(header) if fresh else 0) + 2
             if not self.texts or len(self.texts[-1]) + needed > self._room:
-                if len(self.texts) == MOST_PARTS:
+                if len(self.texts) == self._most:
                     return f"too large: only lines up to {last} are reviewed" if last else TOO_LARGE
                 self.texts.append("")
                 fresh = True

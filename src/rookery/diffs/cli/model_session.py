@@ -1,7 +1,7 @@
 """The session of a command that only asks the model: options, settings, and what it may use.
 
-The folder counts as not trusted, whatever the user said of it: its rules, hooks, servers and
-commands are not used, and nothing in it can be changed. The tools are those that the command names.
+The folder counts as not trusted, whatever the user said of it: its settings, rules, hooks,
+servers and commands are not used, and nothing in it can be changed. The command names the tools.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import click
 from msgspec import Struct
@@ -26,7 +26,8 @@ from rookery.core.facts import Event, ModeSwitched
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import harmless
 from rookery.engine.ports.tool import Tool
-from rookery.permissions.trust import TrustStore
+from rookery.engine.ports.workspace import Place
+from rookery.errors import ToolError
 from rookery.platform.user_folders import Places
 from rookery.protocol.attend import Display, Fate, RunEnd
 from rookery.storage.sessions import TaskStore
@@ -66,8 +67,8 @@ class ModelFlags(Struct, frozen=True, kw_only=True):
     max_turns: int | None
 
 
-def settings_of(flags: ModelFlags, workspace: Path, places: Places) -> Settings:
-    """The user's settings, and the project's if the folder is trusted, which can only tighten."""
+def settings_of(flags: ModelFlags, places: Places) -> Settings:
+    """The user's own settings; the folder's are not read."""
     if flags.provider is not None:
         checked_provider(flags.provider)
     given = {
@@ -76,10 +77,7 @@ def settings_of(flags: ModelFlags, workspace: Path, places: Places) -> Settings:
         "base_url": flags.base_url,
         "max_requests": flags.max_turns,
     }
-    trusted = TrustStore(places.trust_file).trusts(workspace)
-    return find_settings(
-        places.settings_file, workspace if trusted else None, os.environ, given
-    ).settings
+    return find_settings(places.settings_file, None, os.environ, given).settings
 
 
 def model_run(
@@ -113,6 +111,23 @@ def model_run(
         places=places,
         tools=lambda every: {name: every[name] for name in every if name in names} | more,
     )
+
+
+class PathRules(Protocol):
+    def place(self, raw: str) -> Place: ...
+
+
+def hides(rules: PathRules) -> Callable[[str], bool]:
+    """Tells whether a file is kept from the model: ignored by the user, or a credential."""
+
+    def hidden(path: str) -> bool:
+        try:
+            place = rules.place(path)
+        except ToolError:  # a name that no tool can open, which must not hide its content
+            return False
+        return place.ignored or place.credential
+
+    return hidden
 
 
 class ProgressReport(TextReport):

@@ -27,6 +27,7 @@ from rookery.diffs.cli.model_session import (
     ModelFlags,
     ProgressReport,
     QuietReport,
+    hides,
     model_options,
     model_run,
     settings_of,
@@ -36,7 +37,7 @@ from rookery.diffs.git_diffs import DiffRepository, NamedDiff, pull_request, rea
 from rookery.diffs.review_output import ReviewResult, as_json, as_sarif, as_text
 from rookery.diffs.review_parts import NOT_SUBMITTED, ReviewPlan, plan_review, room_in
 from rookery.diffs.unified import read_diff
-from rookery.errors import SettingsError, ToolError
+from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.attend import Display, Fate, Responder, Response, RunEnd, Say
 from rookery.protocol.codec import Host
@@ -168,7 +169,7 @@ class ChangeReview:
 
     def run(self, flags: ModelFlags, *, quiet: bool) -> int:
         """Review the change; returns the exit code without regard to the findings."""
-        settings = settings_of(flags, self._workspace, self._places)
+        settings = settings_of(flags, self._places)
         self.coloured = settings.colours(sys.stdout, os.environ)
         if not (plan := self._plan(settings, SMALL_WINDOW)).messages:
             self.result = replace(self.result, left_out=plan.left_out)
@@ -188,21 +189,13 @@ class ChangeReview:
         return f"Review of the {self._change.title}: {counted(len(self._files), 'file')}"
 
     def _plan(self, settings: Settings, window: int) -> ReviewPlan:
-        boundaries = workspace_files(self._workspace, self._places, settings).boundaries
-
-        def hidden(path: str) -> bool:
-            try:
-                place = boundaries.place(path)
-            except ToolError:  # a name that no tool can open, which must not hide its content
-                return False
-            return place.ignored or place.credential
-
+        files = workspace_files(self._workspace, self._places, settings)
         return plan_review(
             self._change.title,
             self._files,
             room=room_in(window),
             in_checkout=self._change.in_checkout,
-            hidden=hidden,
+            hidden=hides(files.boundaries),
         )
 
 

@@ -31,6 +31,7 @@ from rookery.governance.git_history import (
     trailer_intents,
 )
 from rookery.governance.intents.intent import Intent, digest, selectable
+from rookery.governance.layout import find_layout
 from rookery.governance.scope.call_verdict import CallContext, judge_call
 from rookery.governance.scope.locations import NamedPath, ignores_case, judge_paths
 from rookery.governance.scope.permission_rules import RuleCall, decide
@@ -337,6 +338,13 @@ def _branch_intent(git: CommittedChanges) -> tuple[str, str]:
             "intents list)."
         )
     return found
+
+
+def intent_of_commit(folder: Path) -> str:
+    """The intent that a commit would be checked against; empty if nothing names one."""
+    layout = find_layout(folder, folder).layout
+    found = CommittedChanges(layout).branch_intent() if layout else None
+    return found[0] if found else ""
 
 
 def _check_commit(

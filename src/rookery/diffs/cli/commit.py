@@ -1,0 +1,275 @@
+"""`rookery commit`: a model writes the message, git commits.
+
+Git runs as the user runs it, with hooks, identity and signing. What the message was written for is
+what is committed: if it changed meanwhile, nothing is.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from rookery import NAME
+from rookery.app.briefing import workspace_files
+from rookery.cli.reports import Exit
+from rookery.cli.run import run_client
+from rookery.cli.terminal_run import AttendedTask
+from rookery.core.facts import Event, IntentCleared, IntentSelected, TaskOpened
+from rookery.core.modes import GOVERNANCE_FOLDER
+from rookery.core.protected_paths import holds_secrets
+from rookery.core.settings import Settings
+from rookery.core.text.terminal_text import counted, harmless
+from rookery.diffs.cli.model_session import (
+    ModelFlags,
+    ProgressReport,
+    hides,
+    model_options,
+    model_run,
+    settings_of,
+)
+from rookery.diffs.commit_messages import (
+    SUBJECTS,
+    clean_message,
+    message_request,
+    with_trailer,
+)
+from rookery.diffs.git_diffs import DiffRepository
+from rookery.diffs.review_parts import LARGEST_PART, show_files
+from rookery.diffs.unified import DiffFile, read_diff
+from rookery.errors import SettingsError
+from rookery.platform.paths import visible
+from rookery.platform.user_folders import Places, find_places, temporary_places
+from rookery.storage.cli.session_listing import chosen_session, folder_option
+from rookery.storage.sessions import TaskStore
+
+LAST = "last"
+MOST_NAMED = 10
+ROOM = LARGEST_PART // 3
+_OTHER_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+"""Set in hooks; the changes were not read from there."""
+QUESTION = "Commit? [y]es, [e]dit, [r]egenerate, [n]o: "
+
+
+@click.command()
+@click.option("-a", "--all", "every", is_flag=True, help="Stage all changes, also new files.")
+@click.option(
+    "--session", help=f"Use the task of this session as the reason; {LAST} for the last one."
+)
+@click.option("--conventional", is_flag=True, help="Write the subject as type(scope): subject.")
+@click.option("-y", "--yes", is_flag=True, help="Commit without asking.")
+@click.option("--dry-run", is_flag=True, help="Print the message and commit nothing.")
+@folder_option("A folder of the repository.")
+@model_options
+def command(
+    every: bool,
+    session: str | None,
+    conventional: bool,
+    yes: bool,
+    dry_run: bool,
+    workspace: Path,
+    **model: Any,
+) -> int:
+    """Write a commit message for what is staged, show it, and commit.
+
+    Without a terminal the message is printed and nothing is committed, unless -y is given.
+    """
+    asks = sys.stdin.isatty() and sys.stderr.isatty() and not (yes or dry_run)
+    git = DiffRepository(workspace.resolve())
+    git = DiffRepository(git.top)
+    staging = _choose_files(git, every=every, asks=asks)
+    if staging is None:
+        return Exit.FAILED
+    places, flags = find_places(os.environ), ModelFlags(**model)
+    reason = _session(places, session, workspace) if session else _Reason()
+    writer = MessageWriter(flags, settings_of(flags, places), git, staging, reason)
+    code, message = writer.write(conventional=conventional)
+    if code or not (asks or yes):
+        if message:
+            print(message)
+        return code
+    if yes:
+        return _commit(git, staging, message, edit=False)
+    return _ask(git, staging, writer, message, conventional=conventional)
+
+
+class _Staging(Struct, frozen=True):
+    """What is committed: what is staged, or all changes. `data` is its diff."""
+
+    every: bool
+    data: bytes
+
+
+def _choose_files(git: DiffRepository, *, every: bool, asks: bool) -> _Staging | None:
+    """Find out what to commit; None if the user said no. Raises `SettingsError`."""
+    names = git.changed_names(staged=not every)
+    if not names and not every:
+        unstaged = git.changed_names(staged=False)
+        if not unstaged:
+            raise SettingsError("There is nothing to commit.")
+        if not asks:
+            raise SettingsError("Nothing is staged. Use git add, or -a for all changes.")
+        _list(f"Nothing is staged. {counted(len(unstaged), 'file')} changed:", unstaged)
+        if _answer("Stage all of them? [y/n] ") != "y":
+            print("Nothing was committed.", file=sys.stderr)
+            return None
+        every, names = True, unstaged
+    if not names:
+        raise SettingsError("There is nothing to commit.")
+    if secret := [name for name in names if holds_secrets(name)]:
+        _list("These files may hold secrets:", secret)
+        if not asks:
+            raise SettingsError(
+                "Files that may hold secrets are not committed without asking. Unstage them, or "
+                "use git commit."
+            )
+        if _answer("Commit them anyway? [y/n] ") != "y":
+            print("Nothing was committed.", file=sys.stderr)
+            return None
+    return _Staging(every, _diff(git, every))
+
+
+def _diff(git: DiffRepository, every: bool) -> bytes:
+    return (git.uncommitted() if every else git.staged()).data
+
+
+def _list(title: str, names: Sequence[str]) -> None:
+    more = [f"  … and {len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+    rows = [title, *(f"  {visible(name)}" for name in names[:MOST_NAMED]), *more]
+    print("\n".join(rows), file=sys.stderr)
+
+
+class _Reason(Struct, frozen=True):
+    """What a session was told, and the intent it worked for."""
+
+    task: str = ""
+    intent: str = ""
+
+
+def _session(places: Places, wanted: str, workspace: Path) -> _Reason:
+    store = TaskStore(places)
+    found = chosen_session(store, None if wanted == LAST else wanted, workspace, "use")
+    return _reason(list(store.read(found)))
+
+
+def _reason(events: Sequence[Event]) -> _Reason:
+    task = intent = ""
+    for event in events:
+        match event.fact:
+            case TaskOpened(text=text):
+                task = text
+            case IntentSelected(intent_id=intent_id):
+                intent = intent_id
+            case IntentCleared():
+                intent = ""
+            case _:
+                pass
+    return _Reason(task, intent)
+
+
+class MessageWriter:
+    def __init__(
+        self,
+        flags: ModelFlags,
+        settings: Settings,
+        git: DiffRepository,
+        staging: _Staging,
+        reason: _Reason,
+    ) -> None:
+        self._flags = flags
+        self._settings = settings
+        self._git = git
+        self._files: list[DiffFile] = read_diff(staging.data)
+        self._reason = reason
+
+    def write(self, *, conventional: bool, rejected: str = "") -> tuple[int, str]:
+        """Ask the model; returns the exit code, and the message if there is one."""
+        with temporary_places(find_places(os.environ)) as places:
+            files = workspace_files(self._git.top, places, self._settings)
+            shown = show_files(self._files, room=ROOM, parts=1, hidden=hides(files.boundaries))
+            text = message_request(
+                shown,
+                self._git.subjects(SUBJECTS),
+                task=self._reason.task,
+                conventional=conventional,
+                rejected=rejected,
+            )
+            run = model_run(self._flags, self._settings, self._git.top, places, text=text, only=())
+            report = ProgressReport(run, f"Message for {counted(len(self._files), 'file')}")
+            code = run_client(run, AttendedTask(run, report))
+        message = clean_message(report.plain.result)
+        if code == Exit.DONE and not message:
+            print("Error: The model wrote no message. Nothing was committed.", file=sys.stderr)
+            return Exit.FAILED, ""
+        intent = self._reason.intent or _intent(self._git.top)
+        return code, with_trailer(message, "Intent", intent) if message and intent else message
+
+
+def _intent(top: Path) -> str:
+    """The intent of the branch, if the repository is governed."""
+    if not (top / GOVERNANCE_FOLDER).is_dir():
+        return ""
+    from rookery.governance.cli.intents_check import intent_of_commit
+
+    return intent_of_commit(top)
+
+
+def _ask(
+    git: DiffRepository,
+    staging: _Staging,
+    writer: MessageWriter,
+    message: str,
+    *,
+    conventional: bool,
+) -> int:
+    while True:
+        print(f"\n{harmless(message)}\n", file=sys.stderr)
+        match _answer(QUESTION):
+            case "y" | "yes":
+                return _commit(git, staging, message, edit=False)
+            case "e" | "edit":
+                return _commit(git, staging, message, edit=True)
+            case "r" | "regenerate":
+                code, another = writer.write(conventional=conventional, rejected=message)
+                if code:
+                    return code
+                message = another
+            case "n" | "no" | "q":
+                print("Nothing was committed.", file=sys.stderr)
+                return Exit.FAILED
+            case _:
+                pass
+
+
+def _answer(question: str) -> str:
+    print(question, end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.strip().lower()
+
+
+def _commit(git: DiffRepository, staging: _Staging, message: str, *, edit: bool) -> int:
+    """Commit as the user would. With `edit` git opens the user's editor first."""
+    if _diff(git, staging.every) != staging.data:
+        raise SettingsError(
+            f"The changes are no longer those the message is for. Nothing was committed; run "
+            f"{NAME} commit again."
+        )
+    if staging.every and _git(git, "add", "-A"):
+        return Exit.FAILED
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as file:
+        file.write(f"{message}\n")
+        file.flush()
+        status = _git(git, "commit", *(["--edit"] if edit else []), "-F", file.name)
+    return Exit.FAILED if status else Exit.DONE
+
+
+def _git(git: DiffRepository, *words: str) -> int:
+    environ = {name: text for name, text in os.environ.items() if name not in _OTHER_REPOSITORY}
+    return subprocess.run([git.program, *words], cwd=git.top, env=environ, check=False).returncode
