@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_server import LlmServer, Recorded, call, finish
+from llm_server import LlmServer, Recorded, call, finish, status
 from support.model_words import DONE, last_turn
 from support.terminal_session import Installed, at
 from support.web_site import Reply, Site, web_site
@@ -101,6 +101,20 @@ def test_searches_use_the_engine_of_the_settings(rookery: Installed, site: Site)
     assert "1. Rooks\n   https://r.example/\n   Birds" in shown(server.requests[1])
 
 
+def test_a_search_of_the_provider_is_a_result_like_any_other(rookery: Installed):
+    """It is asked beside the conversation, whose format stays as it is."""
+    found = {"type": "web_search_result", "title": "Rooks", "url": "https://r.example/"}
+    block = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [found]}
+    with LlmServer(
+        [call("web_search", query="rook")], status(200, {"content": [block]}), [finish()]
+    ) as server:
+        rookery.run("-p", *at(server), "go", ROOKERY_WEB_SEARCH="provider")
+    _, searched, after = server.requests
+    assert searched.body["tools"][0]["type"] == "web_search_20250305"
+    assert "Query: rook" in str(searched.body["messages"])
+    assert "1. Rooks\n   https://r.example/" in shown(after)
+
+
 OFFERS: dict[str, tuple[dict[str, str], set[str], str]] = {
     "default": ({}, {"web_fetch"}, ""),
     "off": ({"ROOKERY_WEB_USE": "false"}, set(), ""),
@@ -114,6 +128,11 @@ OFFERS: dict[str, tuple[dict[str, str], set[str], str]] = {
     "no network": (
         {"ROOKERY_SANDBOX_NETWORK": "off", "ROOKERY_WEB_SEARCH": "brave", "BRAVE_API_KEY": "k-1"},
         {"web_fetch"},
+        "",
+    ),
+    "the provider's": (
+        {"ROOKERY_WEB_SEARCH": "provider"},
+        {"web_fetch", "web_search"},
         "",
     ),
     "a wrong host": (

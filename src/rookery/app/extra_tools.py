@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import PROJECT_FOLDER
+from rookery.app.model_choice import ModelChoice
 from rookery.core.blocks import ToolCall
 from rookery.core.limits import Limits
 from rookery.core.queries import KnownMcpServer
@@ -21,7 +22,7 @@ from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import Tool
 from rookery.errors import ToolError
 from rookery.platform.user_folders import Places
-from rookery.providers.registry import KEY_VARIABLES, PRIVATE_VARIABLES
+from rookery.providers.registry import KEY_VARIABLES, PRIVATE_VARIABLES, SEARCHING
 from rookery.storage.keys import find_key
 from rookery.tools.search import CodebaseSearch, ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles
@@ -66,6 +67,7 @@ class ExtraTools(Struct, frozen=True, kw_only=True):
 @asynccontextmanager
 async def open_extra_tools(
     settings: Settings,
+    model: ModelChoice,
     workspace: Path,
     places: Places,
     files: WorkspaceFiles,
@@ -84,7 +86,7 @@ async def open_extra_tools(
         if settings.index.use:
             tools["codebase_search"] = CodebaseSearch(code)
         extra = ExtraTools(tools=tools, outline=code.outline)
-        extra = _with_web(extra, settings, places, limits)
+        extra = _with_web(extra, settings, model, places, limits)
         if _has_custom_tools(places.config, workspace):
             extra = _with_custom_tools(extra, places, files, trusted=trusted, attended=attended)
         if places.any_mcp_servers(workspace):
@@ -139,7 +141,9 @@ class Browsers:
             return False
 
 
-def _with_web(extra: ExtraTools, settings: Settings, places: Places, limits: Limits) -> ExtraTools:
+def _with_web(
+    extra: ExtraTools, settings: Settings, model: ModelChoice, places: Places, limits: Limits
+) -> ExtraTools:
     """Add the tools for the web. Without a search engine there is no tool for searches."""
     if not settings.web.use:
         return extra
@@ -153,14 +157,14 @@ def _with_web(extra: ExtraTools, settings: Settings, places: Places, limits: Lim
         from rookery.core.hosts import faulty_entries
 
         problems += faulty_entries(settings.web.hosts, "web.hosts")
-    if network and settings.web.search not in (None, "off"):
+    if network and (settings.web.search or model.provider in SEARCHING):
         from rookery.app.search_choice import SearchChoice
 
-        choice = SearchChoice(settings, places.keys_file, limits)
-        if choice.problem:
-            problems.append(choice.problem)
-        else:
-            tools[WebSearch.name] = WebSearch(choice.engine)
+        search = SearchChoice(settings, model, places.keys_file, limits)
+        if search.problem:
+            problems.append(search.problem)
+        elif search.name:
+            tools[WebSearch.name] = WebSearch(search.engine)
     return replace(
         extra,
         tools=extra.tools | tools,

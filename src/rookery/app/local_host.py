@@ -130,6 +130,7 @@ async def open_host(
         files = workspace_files(workspace, places, settings)
         extra = open_extra_tools(
             settings,
+            choice,
             workspace,
             places,
             files,

@@ -44,17 +44,29 @@ class ProviderRow(Struct, frozen=True, kw_only=True):
     """Further headers of its requests."""
     shared_key: bool = False
     """Whether the variable of the key has other uses, so that other programs may see it."""
+    search: str = ""
+    """The wire of its own web search in `provider_search`, if it has one."""
 
 
 PROVIDERS = {
     "anthropic": ProviderRow(
-        url="https://api.anthropic.com", module="anthropic", key="ANTHROPIC_API_KEY"
+        url="https://api.anthropic.com",
+        module="anthropic",
+        key="ANTHROPIC_API_KEY",
+        search="messages",
     ),
-    "openai": ProviderRow(url="https://api.openai.com/v1", key="OPENAI_API_KEY"),
+    "openai": ProviderRow(
+        url="https://api.openai.com/v1", key="OPENAI_API_KEY", search="responses"
+    ),
     "responses": ProviderRow(
-        url="https://api.openai.com/v1", module="responses", key="OPENAI_API_KEY"
+        url="https://api.openai.com/v1",
+        module="responses",
+        key="OPENAI_API_KEY",
+        search="responses",
     ),
-    "openrouter": ProviderRow(url="https://openrouter.ai/api/v1", key="OPENROUTER_API_KEY"),
+    "openrouter": ProviderRow(
+        url="https://openrouter.ai/api/v1", key="OPENROUTER_API_KEY", search="chat"
+    ),
     "ollama": ProviderRow(url="http://127.0.0.1:11434/v1", local=True),
     "lmstudio": ProviderRow(url="http://127.0.0.1:1234/v1", local=True),
     "vllm": ProviderRow(url="http://127.0.0.1:8000/v1", local=True),
@@ -63,6 +75,7 @@ PROVIDERS = {
         module="gemini",
         key="GEMINI_API_KEY",
         other_key="GOOGLE_API_KEY",
+        search="gemini",
     ),
     "vertex": ProviderRow(
         url="https://{host}/v1/projects/{project}/locations/{location}/publishers/google",
@@ -111,6 +124,8 @@ PROVIDERS = {
 }
 BASE_URLS = {name: row.url for name, row in PROVIDERS.items()}
 KEY_VARIABLES = {name: row.key for name, row in PROVIDERS.items() if row.key}
+SEARCHING = frozenset(name for name, row in PROVIDERS.items() if row.search)
+"""Providers with a web search of their own."""
 SEARCH_KEYS = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
 """The variables with the keys of search engines, which are stored like those of providers."""
 PRIVATE_VARIABLES = frozenset(
@@ -206,8 +221,7 @@ def open_provider(
         from rookery.providers.scripted import FileProvider, read_script
 
         return FileProvider(read_script(Path(model)), info)
-    url = _checked(base_url or _usual_address(name)).rstrip("/")
-    url = url.removesuffix(_ENDINGS.get(name, ""))
+    url = address_of_provider(name, base_url)
     key = _usable(name, api_key.strip())
     return _connected(name, info, url, key, key_source, limits or Limits(), effort)
 
@@ -234,20 +248,27 @@ def _connected(
 
     # Google also offers Gemini by chat completions, at an address of its own
     chat = name == "gemini" and url.endswith("/openai")
-    module = _module("openai" if chat else name)
+    module = wire_module("openai" if chat else name)
     headers = {**module.headers(key), **row.headers}
     provider: OpenProvider = module.PROVIDER(endpoint(headers), model, effort)
     return provider
 
 
-def _module(name: str) -> Any:
+def wire_module(name: str) -> Any:
+    """The module of a provider's wire format."""
     return import_module(f"rookery.providers.{PROVIDERS[name].module}")
+
+
+def address_of_provider(name: str, base_url: str | None) -> str:
+    """The address that paths are added to. Raises `SettingsError` if it is none."""
+    url = _checked(base_url or _usual_address(name)).rstrip("/")
+    return url.removesuffix(_ENDINGS.get(name, ""))
 
 
 def _usual_address(name: str) -> str:
     """Its address; the module fills in what depends on the user's account."""
     url = BASE_URLS[name]
-    return str(_module(name).address(url)) if "{" in url else url
+    return str(wire_module(name).address(url)) if "{" in url else url
 
 
 def _checked(url: str) -> str:

@@ -123,11 +123,18 @@ class WebHit(Struct, frozen=True, kw_only=True):
     snippet: str = ""
 
 
+class WebFindings(Struct, frozen=True, kw_only=True):
+    """The results of a search, and what the engine says of them."""
+
+    hits: Sequence[WebHit]
+    summary: str = ""
+
+
 class WebSearchEngine(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def search(self, query: str) -> Sequence[WebHit]:
+    async def search(self, query: str) -> WebFindings:
         """Raises `ToolError` with a sentence."""
         ...
 
