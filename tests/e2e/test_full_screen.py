@@ -92,7 +92,7 @@ def test_a_task_runs_from_first_message_to_the_next(project: Installed):
         assert terminal.is_sane()
     (session,) = project.sessions()
     assert session["status"] == "completed"
-    assert f"Later: rookery --session-id {session['id']}\n" in left
+    assert f"Later: rookery --resume {session['id']}\n" in left
     with opened(project, "-c") as terminal:
         shown = terminal.wait_for("Renamed, too.", "What next? Or /new")
         assert "rename it" in shown

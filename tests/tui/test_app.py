@@ -330,7 +330,7 @@ async def test_a_result_can_be_redrawn_copied_and_followed_up():
         assert "✔ The discount is taken in percent now" in before
         await played.press("ctrl+l")
         await played.settle()
-        assert played.app.theme == "rookery-light"
+        assert played.app.theme == "light"
         assert played.screen == before
         await played.press("ctrl+y")
         assert "The discount is taken in **percent** now" in played.app.clipboard

@@ -216,7 +216,7 @@ async def test_bang_shows_the_line_that_would_be_run_and_runs_it_in_a_panel():
     app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "!")
-        await until(pilot, lambda: "the model does not see it" in seen(pilot))
+        await until(pilot, lambda: "The model sees only output you keep" in seen(pilot))
         assert picker.chosen is None
         await picker.search("echo hello")
         assert picker.chosen

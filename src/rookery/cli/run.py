@@ -29,6 +29,7 @@ from rookery.cli.run_options import Run, prepare
 from rookery.cli.terminal_run import AttendedTask
 from rookery.core.commands import ReopenTask
 from rookery.core.facts import Event
+from rookery.core.settings_sections import UiSettings
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import RookeryError, StorageError
 from rookery.platform.user_folders import (
@@ -174,6 +175,7 @@ class _SignalHandler:
 
 HISTORY = "input-history.json"
 DRAFTS = "drafts"
+THEMES = "themes"
 NO_SCREEN = (
     "note: Textual is not installed; using the plain client. To install it: pip install textual"
 )
@@ -300,11 +302,11 @@ class FullScreenClient:
     def _new_app(self, host: Host) -> "FullScreen":
         from rookery.tui.app import FullScreen, StartOptions
         from rookery.tui.input_files import DraftFile, InputHistory
-        from rookery.tui.terminal_driver import ScreenDriver, is_light
-        from rookery.tui.theme import DARK, LIGHT
+        from rookery.tui.terminal_driver import ScreenDriver
 
         ui = self._run.settings.ui
-        light = is_light(os.environ) if ui.look == "auto" else ui.look == "light"
+        themes = self._run.places.config / THEMES
+        theme, problem = _theme_of(ui, themes)
         opening = StartOptions(
             first=self._run.first,
             first_message=self._run.opening,
@@ -312,7 +314,11 @@ class FullScreenClient:
             mode=self._run.settings.mode,
             once=ui.oneshot,
             home=str(Path.home()),
-            theme=LIGHT if light else DARK,
+            theme=theme,
+            themes=themes,
+            problem=problem,
+            status_line=ui.status_line,
+            status_command=ui.status_command,
             notify=ui.notify,
             suggestion_seconds=self._run.patience,
             unfolded=self._run.verbose,
@@ -341,12 +347,26 @@ class FullScreenClient:
             print(*_ways_back(self._last, self._run.workspace_flag), sep="\n")
 
 
+def _theme_of(ui: UiSettings, folder: Path) -> tuple[str, str]:
+    """The name of the theme, and why it is not the one that was chosen."""
+    from rookery.tui.terminal_driver import is_light
+    from rookery.tui.theme import DARK, LIGHT, ThemeError, find_theme
+
+    chosen, problem = ui.look if ui.theme == "auto" else ui.theme, ""
+    try:
+        if chosen != "auto":
+            return find_theme(chosen, folder).name, ""
+    except ThemeError as error:
+        problem = str(error)
+    return LIGHT if is_light(os.environ) else DARK, problem
+
+
 def _ways_back(last: "LastSession", flags: Sequence[str]) -> Iterator[str]:
     """How to continue: now, and later by the session's id."""
     cost = f"${last.cost:.2f} so far. " if last.cost else ""
     yield f"\n{cost}To continue: {shlex.join([NAME, '-c', *flags])}"
     if last.id:
-        yield f"Later: {shlex.join([NAME, '--session-id', last.id, *flags])}"
+        yield f"Later: {shlex.join([NAME, '--resume', last.id, *flags])}"
 
 
 async def _leave_when_cancelled(app: "FullScreen") -> None:

@@ -239,7 +239,13 @@ class UiSettings(SettingsSection, frozen=True):
     """
     colour: Whether output is coloured. "auto": only in a terminal.
     oneshot: Whether the full screen closes when the task is done.
-    look: Theme of the full screen. "auto": as the terminal's.
+    look: Older name of `theme`, which wins.
+    theme: Theme of the full screen: "auto" (as the terminal's), "dark", "light", "high-contrast",
+        "gruvbox", "nord", "solarized-light", or the name of a file of yours in `themes`.
+    status_line: A line below the input with fields in braces: model, mode, level, cost, context,
+        branch, folder, intent and session.
+    status_command: A command whose first line of output is the status line. It gets the fields as
+        JSON on its input.
     notify: How you are notified when you look elsewhere. "auto": notification of the terminal and
         its bell.
     """
@@ -247,6 +253,9 @@ class UiSettings(SettingsSection, frozen=True):
     colour: Colour = "auto"
     oneshot: bool = False
     look: Look = "auto"
+    theme: Name = "auto"
+    status_line: Text = ""
+    status_command: Text = ""
     notify: Notify = "auto"
 
 

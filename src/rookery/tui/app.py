@@ -3,6 +3,7 @@
 `FullScreen` binds keys and messages to what they do; it holds no state of the task.
 """
 
+from pathlib import Path
 from typing import ClassVar
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ from rookery.tui.input_router import InputRouter
 from rookery.tui.key_actions import KeyActions
 from rookery.tui.keys import APP_KEYS
 from rookery.tui.own_commands import run_command
+from rookery.tui.own_status import OwnStatus
 from rookery.tui.page import CSS
 from rookery.tui.pickers import Picker, run_in_shell, shell_line
 from rookery.tui.question_page import APPROVALS
@@ -33,7 +35,9 @@ from rookery.tui.rows.lines import RowKind
 from rookery.tui.session_view import Draft
 from rookery.tui.theme import DARK
 
-SIDE_SCREEN_ACTIONS = ("interrupt", "leave", "command", "copy", "toggle_theme", "suspend_process")
+SIDE_SCREEN_ACTIONS = (
+    *("interrupt", "leave", "command", "copy", "toggle_theme", "use_theme", "suspend_process"),
+)
 """Actions that stay available while a side screen is open."""
 
 
@@ -55,6 +59,12 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     """Exit when the task is done."""
     home: str = ""
     theme: str = DARK
+    themes: Path = Path()
+    """Folder of the user's own themes."""
+    status_line: str = ""
+    status_command: str = ""
+    problem: str = ""
+    """Something about the settings that the user should know."""
     notify: Notify = "auto"
     suggestion_seconds: float = 60.0
     """Seconds after which auto-approve picks the first suggestion of a question."""
@@ -101,6 +111,10 @@ class FullScreen(KeyActions):
         self._early_events: list[ScreenEvent] | None = []
         """Keys and pastes received before the input area had the focus; None afterwards."""
         self._status_updates.mode = opening.mode
+        self._own_status = OwnStatus(
+            opening.status_line, opening.status_command, page.show_own_status
+        )
+        self.themes_folder = opening.themes
         self._router = InputRouter(
             self,
             self._session,
@@ -120,6 +134,8 @@ class FullScreen(KeyActions):
         typed_ahead = bool(opening.draft) or getattr(self._driver, "typed_ahead", False)
         has_task = isinstance(opening.first, OpenTask)
         self._drafting.restore(opening.draft, typed_ahead=typed_ahead or has_task)
+        if problem := opening.problem or self._own_status.problem:
+            self.toast(problem, "warning")
         self._status_updates.update_all()
         # after Ctrl-Z and `fg` the screen is empty
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
@@ -182,6 +198,7 @@ class FullScreen(KeyActions):
         self._status_updates.update_status()
         self._page.status.spin()
         seconds = self._opening.suggestion_seconds
+        self._own_status.update(self._status_updates.fields, self.about.workspace, self._start)
         await self._questions.count_down(seconds, automatic=self._status_updates.automatic)
 
     # events

@@ -1,6 +1,7 @@
 """What the keys of the full screen do, outside of the input area, panels and side screens."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from textual.driver import Driver
 
@@ -18,7 +19,7 @@ from rookery.tui.rows.lines import RowKind
 from rookery.tui.session_view import BUSY
 from rookery.tui.status_updates import REWIND_AGAIN, STOP_AGAIN
 from rookery.tui.task_controller import TaskController
-from rookery.tui.theme import THEMES
+from rookery.tui.theme import DARK, LIGHT, THEMES, load_themes, textual_theme
 
 
 def next_name(here: str, names: Sequence[str]) -> str:
@@ -41,6 +42,8 @@ class KeyActions(TaskController):
         super().__init__(host, theme, inputs, home=home, notify=notify, driver=driver)
         page = self._page
         self._picker_control = PickerControl(self, page.slot, page.composer)
+        self.themes_folder = Path()
+        """Where the user's own themes are."""
         self._drafting = Drafting(self, self, page.composer, inputs)
 
     async def action_command(self, name: str) -> None:
@@ -165,6 +168,25 @@ class KeyActions(TaskController):
             self.toast("There is nothing to copy yet.")
 
     def action_toggle_theme(self) -> None:
-        self.theme = next_name(self.theme, list(THEMES))
+        self.action_use_theme(next_name(self.theme, (DARK, LIGHT)))
+
+    def action_choose_theme(self, name: str = "") -> None:
+        """Use the theme, or list all of them."""
+        from rookery.tui.screens.theme_screen import ThemeScreen
+
+        for problem in load_themes(self.themes_folder):
+            self.toast(str(problem), "warning")
+        if not name:
+            self.push_screen(ThemeScreen(self))
+        elif name in THEMES:
+            self.action_use_theme(name)
+        else:
+            self.toast(f"No such theme: {name}. /theme lists all.", "warning")
+
+    def action_use_theme(self, name: str) -> None:
+        if name == self.theme:
+            return
+        self.register_theme(textual_theme(THEMES[name]))
+        self.theme = name
         self._page.redraw()
         self._status_updates.update_all()

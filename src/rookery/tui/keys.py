@@ -148,6 +148,10 @@ MODE_KEYS: list[BindingType] = [
     Binding("enter", "take", "switch to it"),
 ]
 
+THEME_KEYS: list[BindingType] = [
+    Binding("enter", "take", "use it"),
+]
+
 INTENT_KEYS: list[BindingType] = [
     Binding("enter", "take", "select it"),
 ]

@@ -125,6 +125,10 @@ async def _go_back(extent: str, app: "App[Any]", controller: Controller, to: str
         controller.toast(f"No such point: {to}. /checkpoints lists all.", "warning")
 
 
+async def _theme(_: "App[Any]", controller: Controller, name: str) -> None:
+    controller.press(f"choose_theme({name!r})")
+
+
 async def _find(_: "App[Any]", controller: Controller, words: str) -> None:
     controller.press(f"find({words!r})")
 
@@ -209,7 +213,7 @@ COMMANDS = (
     ScreenCommand("paste", "attach the image in the clipboard", press="attach"),
     ScreenCommand("copy", "copy the selection or the last answer", press="copy"),
     ScreenCommand("export", "write the conversation to a file", "[FILE]", do=_export),
-    ScreenCommand("theme", "switch between dark and light", press="toggle_theme"),
+    ScreenCommand("theme", "list the themes and use one", "[NAME]", do=_theme),
     ScreenCommand("config", "model, mode and where settings are"),
     ScreenCommand("quit", "exit; the session is kept", press="leave"),
 )

@@ -55,6 +55,7 @@ Composer:focus { border: none; }
 Composer > .text-area--placeholder { color: $muted; }
 Composer > .text-area--cursor-line { background: $background; }
 StatusLine { height: 1; padding: 0 1; }
+#own-status { height: 1; padding: 0 1; display: none; }
 """
 
 
@@ -86,6 +87,7 @@ class Page(Vertical):
         self._empty = Static(id="welcome")
         self._queue = Static(id="queue")
         self.attached = AttachedLine()
+        self._own_status = Static(id="own-status")
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -100,6 +102,7 @@ class Page(Vertical):
                 yield self.composer
             yield self.slot
             yield self.status
+            yield self._own_status
 
     def on_resize(self) -> None:
         self.panel.refit()
@@ -138,6 +141,12 @@ class Page(Vertical):
             ink = theme.fg(theme.muted)
             rows = [Text(f"⋯ {_queued_text(message)}", ink) for message in waiting[-MAX_QUEUED:]]
             self._queue.update(Text("\n").join(cut(row, width) for row in rows))
+
+    def show_own_status(self, words: str) -> None:
+        """Show the user's own status line."""
+        self._own_status.display = True
+        theme = theme_of(self)
+        self._own_status.update(cut(Text(words, theme.fg(theme.muted)), self.size.width - 2))
 
     def set_placeholder(self, words: str) -> None:
         if self.composer.placeholder != words:

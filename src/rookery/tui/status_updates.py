@@ -20,10 +20,12 @@ from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
 from rookery.tui.interfaces import ToastKind
-from rookery.tui.page import BottomLine, HeaderFacts, Page
+from rookery.tui.own_status import StatusFields
+from rookery.tui.page import DEFAULT_WINDOW, BottomLine, HeaderFacts, Page
 from rookery.tui.question_page import APPROVALS
 from rookery.tui.question_queue import Questions
 from rookery.tui.session_view import SessionView
+from rookery.tui.short_texts import short_path
 
 TOAST_SECONDS = 3.0
 LEAVING_SECONDS = 2.0
@@ -193,6 +195,23 @@ class StatusUpdates:
             usage=view.usage if view else Totals(),
         )
         self._page.header.show(header)
+
+    @property
+    def fields(self) -> StatusFields:
+        """What the user's own status line can show."""
+        view, about = self._session.view, self.about_next
+        usage = view.usage if view else Totals()
+        window = (view.window if view else 0) or about.window or DEFAULT_WINDOW
+        return StatusFields(
+            model=(view.model if view else "") or about.model,
+            mode=self.mode_now,
+            level="auto" if self.automatic else "ask",
+            cost=f"${usage.cost:.2f}",
+            context=f"{min(100, round(100 * usage.context_tokens / window))}%",
+            folder=short_path(about.workspace, self._home),
+            intent=self.intent_now[0],
+            session=self._session.task_id or "",
+        )
 
     def update_status(self) -> None:
         now = time.monotonic()
