@@ -4,7 +4,7 @@ Files are read again when they change; otherwise the result is the same byte for
 provider's cache of earlier requests stays valid.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,9 @@ from msgspec.structs import replace
 
 from rookery.app.model_choice import Models
 from rookery.core.facts import (
-    Answered,
     Gathered,
-    RequestStarted,
-    TaskOpened,
     ToolFinished,
     ToolStarted,
-    UserSpoke,
 )
 from rookery.core.folds.task_state import TaskState
 from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
@@ -29,7 +25,6 @@ from rookery.core.modes import SELECT, Mode, find_mode, offers, why_not
 from rookery.core.settings import Settings
 from rookery.core.settings_sections import Prompt
 from rookery.core.tool_traits import COMPLETION
-from rookery.core.undo_plan import background_commands
 from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.model import ModelInfo, Provider, ToolSpec
@@ -38,13 +33,6 @@ from rookery.engine.task_deps import Act, Gatherer
 from rookery.errors import SettingsError
 from rookery.permissions.trust import never_trusted
 from rookery.platform.user_folders import Places
-from rookery.prompting.environment import (
-    EnvironmentDetails,
-    ModifiedFiles,
-    changed_sections,
-    format_time,
-    git_branch,
-)
 from rookery.prompting.modes import ModeFiles
 from rookery.prompting.rules import RuleFiles
 from rookery.prompting.skills_and_commands import CommandFiles, FoundCommands, SkillFiles
@@ -283,66 +271,6 @@ class Briefing:
             if problem not in self._reported:
                 self._reported.add(problem)
                 notify(problem)
-
-
-def details_source(
-    briefing: Briefing,
-    files: WorkspaceFiles,
-    known: Callable[[], Mapping[str, str]],
-    now: Callable[[], int],
-    intent: Callable[[], Awaitable[str]],
-    overview: Callable[[], Awaitable[str]],
-) -> Callable[[EventLog], Awaitable[Mapping[str, str]]]:
-    """Return a function that reads the environment details that the model does not have yet.
-
-    `known` returns the hashes of the files the model has seen, `intent` the active intent,
-    `overview` a listing of the workspace for the first request.
-    """
-    root = Path(files.boundaries.root)
-    modified = ModifiedFiles(root, files)
-    last_request = 0
-
-    async def details(log: EventLog) -> Mapping[str, str]:
-        nonlocal last_request
-        before, (last_request, spoke) = last_request, _since_last_request(log)
-        mode, already_sent = briefing.mode(log.state.mode), log.state.known_details
-        # otherwise the time is new in every request, and so is a todo list that the model wrote
-        whole = spoke or not already_sent
-        # governance may hide files: then the model must use the list tool, which filters them
-        listed = not already_sent and log.state.governed is None
-        seen = known()
-        now_there = EnvironmentDetails(
-            mode=mode.slug,
-            mode_name=mode.name,
-            modified=await modified.since(seen, sent=last_request != before),
-            running=background_commands(log.events),
-            time=format_time(now()) if whole else "",
-            git=git_branch(root),
-            files=await overview() if listed else "",
-            intent=await intent(),
-            plan=log.state.plan,
-            todos=log.state.todos if whole else None,
-            rules=await briefing.rules_for(seen),
-        )
-        return changed_sections(now_there, already_sent)
-
-    return details
-
-
-def _since_last_request(log: EventLog) -> tuple[int, bool]:
-    """The number of the last request's event, and whether the user has sent a message since."""
-    spoke = False
-    for event in reversed(log.events):
-        match event.fact:
-            case RequestStarted():
-                return event.seq, spoke
-            case TaskOpened() | UserSpoke():
-                spoke = True
-            case Answered(by="user", text=text):
-                spoke = spoke or bool(text)
-            case _:
-                pass
-    return 0, spoke
 
 
 def last_output(log: EventLog) -> str:

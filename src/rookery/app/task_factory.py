@@ -3,18 +3,27 @@
 import os
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.lowlevel
 
-from rookery.app.briefing import details_source
+from rookery.app.briefing import Briefing
 from rookery.core.asks import Ruling, joined
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Effect, Noted
+from rookery.core.facts import (
+    Answered,
+    Effect,
+    Noted,
+    RequestStarted,
+    TaskOpened,
+    UserSpoke,
+)
 from rookery.core.next_step import TurnRules
+from rookery.core.undo_plan import background_commands
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.hooks import Hook
@@ -23,7 +32,15 @@ from rookery.engine.task_deps import Attend, HidingShell, TaskDeps
 from rookery.permissions.approval import AllowRules, ApprovalGate
 from rookery.permissions.restrictions import ModeLimits, Restrictions, TrustGate
 from rookery.permissions.stale_files import StaleGuard
+from rookery.prompting.environment import (
+    EnvironmentDetails,
+    ModifiedFiles,
+    changed_sections,
+    format_time,
+    git_branch,
+)
 from rookery.storage.sessions import TaskArtifacts
+from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:
     from rookery.app.command_parts import TaskCommands
@@ -198,3 +215,63 @@ def _shielded(
     if parts.consent.protected or not effects:
         return ()
     return parts.commands.shielded(effects, expected)
+
+
+def details_source(
+    briefing: Briefing,
+    files: WorkspaceFiles,
+    known: Callable[[], Mapping[str, str]],
+    now: Callable[[], int],
+    intent: Callable[[], Awaitable[str]],
+    overview: Callable[[], Awaitable[str]],
+) -> Callable[[EventLog], Awaitable[Mapping[str, str]]]:
+    """Return a function that reads the environment details that the model does not have yet.
+
+    `known` returns the hashes of the files the model has seen, `intent` the active intent,
+    `overview` a listing of the workspace for the first request.
+    """
+    root = Path(files.boundaries.root)
+    modified = ModifiedFiles(root, files)
+    last_request = 0
+
+    async def details(log: EventLog) -> Mapping[str, str]:
+        nonlocal last_request
+        before, (last_request, spoke) = last_request, _since_last_request(log)
+        mode, already_sent = briefing.mode(log.state.mode), log.state.known_details
+        # otherwise the time is new in every request, and so is a todo list that the model wrote
+        whole = spoke or not already_sent
+        # governance may hide files: then the model must use the list tool, which filters them
+        listed = not already_sent and log.state.governed is None
+        seen = known()
+        now_there = EnvironmentDetails(
+            mode=mode.slug,
+            mode_name=mode.name,
+            modified=await modified.since(seen, sent=last_request != before),
+            running=background_commands(log.events),
+            time=format_time(now()) if whole else "",
+            git=git_branch(root),
+            files=await overview() if listed else "",
+            intent=await intent(),
+            plan=log.state.plan,
+            todos=log.state.todos if whole else None,
+            rules=await briefing.rules_for(seen),
+        )
+        return changed_sections(now_there, already_sent)
+
+    return details
+
+
+def _since_last_request(log: EventLog) -> tuple[int, bool]:
+    """The number of the last request's event, and whether the user has sent a message since."""
+    spoke = False
+    for event in reversed(log.events):
+        match event.fact:
+            case RequestStarted():
+                return event.seq, spoke
+            case TaskOpened() | UserSpoke():
+                spoke = True
+            case Answered(by="user", text=text):
+                spoke = spoke or bool(text)
+            case _:
+                pass
+    return 0, spoke
