@@ -12,12 +12,15 @@ from rookery.core.queries import (
     About,
     AskAbout,
     AskCommands,
+    AskContext,
     AskDifferences,
     Asking,
     AskModels,
     AskModes,
     AskPaths,
     AskTasks,
+    ContextPart,
+    KnownContext,
     KnownMode,
 )
 from rookery.errors import CommandRejected
@@ -33,6 +36,37 @@ ABOUT = About(
     trusted=True,
 )
 MODES = (KnownMode(slug="code", name="Code"), KnownMode(slug="architect", name="Architect"))
+
+
+CONTEXT = KnownContext(
+    workspace="/work",
+    mode="code",
+    model="m",
+    window=10_000,
+    conversation=500,
+    parts=(
+        ContextPart(kind="prompt", name="system prompt", characters=900, tokens=300, sent=True),
+        ContextPart(kind="tool", name="read_file", characters=600, tokens=200, sent=True),
+        ContextPart(
+            kind="rules",
+            name="CLAUDE.md",
+            path="CLAUDE.md",
+            source="project",
+            agent="claude",
+            characters=90,
+            tokens=30,
+            sent=True,
+        ),
+        ContextPart(kind="command", name="/fix", path="fix.md", source="project"),
+        ContextPart(
+            kind="rules",
+            name="GEMINI.md",
+            path="GEMINI.md",
+            source="project",
+            unused="it is too old",
+        ),
+    ),
+)
 
 
 class ScriptedHost:
@@ -54,6 +88,7 @@ class ScriptedHost:
             AskTasks: (),
             AskPaths: (),
             AskDifferences: (),
+            AskContext: CONTEXT,
             **{cast(Any, kind): answer for kind, answer in answers.items()},
         }
 

@@ -67,6 +67,45 @@ def added_folders(settings: Settings) -> tuple[Path, ...]:
     return tuple(each.resolve() for each in named if each.is_dir() and not never_trusted(each))
 
 
+class InstructionFiles(Struct, frozen=True):
+    """The readers of all files that instruct the model."""
+
+    rules: RuleFiles
+    skills: SkillFiles
+    commands: CommandFiles
+    modes: ModeFiles
+
+
+def instruction_files(
+    settings: Settings, places: Places, files: WorkspaceFiles, home: Path, *, trusted: bool
+) -> InstructionFiles:
+    at = (places.config, home, files.boundaries)
+    context = settings.context
+    others = context.other_agents
+    return InstructionFiles(
+        RuleFiles(
+            *at,
+            trusted=trusted,
+            subfolders=context.subfolder_rules,
+            agent_files=context.agent_rules,
+            other_agents=others,
+        ),
+        SkillFiles(*at, trusted=trusted, other_agents=others),
+        CommandFiles(*at, trusted=trusted, other_agents=others),
+        ModeFiles(*at, trusted=trusted, other_agents=others),
+    )
+
+
+class Composition(Struct, frozen=True):
+    """The prompt and the tools for a mode, and the rules and skills that it has."""
+
+    system: str
+    specs: Sequence[ToolSpec]
+    rules: Rules
+    skills: Sequence[Skill]
+    commands: FoundCommands
+
+
 class Briefing:
     def __init__(
         self,
@@ -82,8 +121,6 @@ class Briefing:
         news: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """`news` returns other notices for the user; each is shown once."""
-        at = (places.config, home, files.boundaries)
-        others = settings.context.other_agents
         self._settings = settings
         self._files = files
         self._root = Path(files.boundaries.root)
@@ -91,16 +128,11 @@ class Briefing:
         self._news = news
         self._models = models
         self._names_unknown = names_unknown_models
-        self._rules = RuleFiles(
-            *at,
-            trusted=trusted,
-            subfolders=settings.context.subfolder_rules,
-            agent_files=settings.context.agent_rules,
-            other_agents=others,
-        )
-        self._skill_files = SkillFiles(*at, trusted=trusted, other_agents=others)
-        self._command_files = CommandFiles(*at, trusted=trusted, other_agents=others)
-        known = ModeFiles(*at, trusted=trusted, other_agents=others).read()
+        found = instruction_files(settings, places, files, home, trusted=trusted)
+        self._rules = found.rules
+        self._skill_files = found.skills
+        self._command_files = found.commands
+        known = found.modes.read()
         self.modes: Sequence[Mode] = [self._configured(mode) for mode in known.modes]
         self._problems: list[str] = list(known.problems)
         self._reported: set[str] = set()
@@ -163,24 +195,46 @@ class Briefing:
         """Return provider, prompt and tools for a request. `more` returns tools of this task."""
         mode = self.mode_of(state)
         provider = self._provider_of(mode)
-        rules, skills, commands = await anyio.to_thread.run_sync(self._read_files, mode.slug)
-        wrong = [
-            *rules.problems,
-            *self._rules.problems_of_files(),
-            *self._skill_files.read().problems,
-            *commands.problems,
-        ]
+        await self._models.learn(provider)
+        composed = await anyio.to_thread.run_sync(self._compose, mode, provider.model, more())
+        wrong = self._wrong(composed)
         if self._names_unknown and (unknown := self._models.note_on(provider.model)):
             wrong.append(unknown)
-        self._report_problems(notify, [*wrong, *self._news()])
-        await self._models.learn(provider)
-        profile = self._profile(provider.model)
-        compact = profile != "full"
+        self._report_problems(notify, [*self._problems, *wrong, *self._news()])
+        governed = SELECT in {spec.name for spec in composed.specs}
+        if self._profile(provider.model) == "guided" and not governed:
+            from rookery.guided.provider import GuidedProvider
+
+            provider = GuidedProvider(provider, self._files.examine)
+        return Equipment(provider, composed.system, composed.specs)
+
+    def composed(self, state: TaskState) -> tuple[Composition, ModelInfo]:
+        """Return what a request would have, and its model. Reports nothing and asks no server."""
+        mode = self.mode_of(state)
+        model = self._provider_of(mode).model
+        return self._compose(mode, model, {}), model
+
+    def problems(self, composed: Composition) -> Sequence[str]:
+        """Return the problems with all files that instruct the model."""
+        return [*self._problems, *self._wrong(composed)]
+
+    def _wrong(self, composed: Composition) -> list[str]:
+        return [
+            *composed.rules.problems,
+            *self._rules.problems_of_files(),
+            *self._skill_files.read().problems,
+            *composed.commands.problems,
+        ]
+
+    def _compose(self, mode: Mode, model: ModelInfo, more: Mapping[str, Tool[Any]]) -> Composition:
+        """Read the files and compose prompt and tools. `more` are tools of one task."""
+        rules, skills = self._rules.read(mode.slug), self.skills(mode.slug)
+        compact = self._profile(model) != "full"
         words_end = self._settings.turn_end == "words"
         specs = self._specs_for(mode, skills)
         if compact:
             specs = essential_specs(specs, also="" if words_end else COMPLETION)
-        specs += map(spec_of, more().values())
+        specs += map(spec_of, more.values())
         system = system_prompt(
             mode=mode,
             modes=self.modes,
@@ -196,15 +250,7 @@ class Briefing:
             compact=compact,
             words_end=words_end,
         )
-        if profile == "guided" and SELECT not in {spec.name for spec in specs}:
-            from rookery.guided.provider import GuidedProvider
-
-            provider = GuidedProvider(provider, self._files.examine)
-        return Equipment(provider, system, specs)
-
-    def _read_files(self, slug: str) -> tuple[Rules, tuple[Skill, ...], FoundCommands]:
-        """Read the rules, skills and commands for a mode."""
-        return self._rules.read(slug), self.skills(slug), self._command_files.read()
+        return Composition(system, specs, rules, skills, self._command_files.read())
 
     async def rules_for(self, paths: Collection[str]) -> Mapping[str, str]:
         """Return the rules for files that the model has seen, by title."""
@@ -267,7 +313,7 @@ class Briefing:
         return "compact" if small else "full"
 
     def _report_problems(self, notify: Callable[[str], None], found: Sequence[str]) -> None:
-        for problem in [*self._problems, *found]:
+        for problem in found:
             if problem not in self._reported:
                 self._reported.add(problem)
                 notify(problem)

@@ -246,7 +246,7 @@ async def _with_servers(
 
 
 def known_servers(
-    workspace: Path, places: Places, trusted: bool, other_agents: bool
+    settings: Settings, workspace: Path, places: Places, trusted: bool
 ) -> tuple[KnownMcpServer, ...]:
     """The configured MCP servers, the project's first."""
     if not places.any_mcp_servers(workspace):
@@ -259,7 +259,7 @@ def known_servers(
         memory_file=places.mcp_memory,
         environ=os.environ,
         trusted=trusted,
-        other_agents=other_agents,
+        other_agents=settings.context.other_agents,
     )
     files = {server.name: server.file for server in parsed.servers}
     known = [

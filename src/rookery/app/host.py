@@ -15,6 +15,7 @@ from rookery.core.queries import (
     About,
     AskAbout,
     AskCommands,
+    AskContext,
     AskDifferences,
     Asking,
     AskIntents,
@@ -28,6 +29,7 @@ from rookery.core.queries import (
     FileDifference,
     FoundPath,
     KnownCommand,
+    KnownContext,
     KnownIntent,
     KnownMcpServer,
     KnownMode,
@@ -56,6 +58,8 @@ class QuerySources(Struct, frozen=True, kw_only=True):
     store: TaskStore
     intents: Callable[[], Awaitable[tuple[KnownIntent, ...]]]
     servers: Callable[[], tuple[KnownMcpServer, ...]]
+    context: Callable[[Sequence[Event]], Awaitable[KnownContext]]
+    """Reports what the model gets, for the events of a session."""
     paths: Callable[[], Sequence[FoundPath]]
     """All files and folders that the agent may see."""
     contents: Callable[[str, str], Awaitable[Contents]] | None
@@ -102,6 +106,9 @@ class LocalHost:
                 return await anyio.to_thread.run_sync(self._commands)
             case AskIntents():
                 return await self._known.intents()
+            case AskContext(task_id=task_id):
+                events = self._engine.events(task_id) if task_id else ()
+                return await self._known.context(events)
             case AskServers():
                 return await anyio.to_thread.run_sync(self._known.servers)
             case AskModels(local=local):

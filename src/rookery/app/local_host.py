@@ -8,6 +8,7 @@ from collections.abc import (
     Collection,
     Coroutine,
     Iterator,
+    Sequence,
 )
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import cached_property, partial
@@ -31,24 +32,23 @@ from rookery.app.extra_tools import (
 from rookery.app.host import Contents, LocalHost, QuerySources
 from rookery.app.model_choice import ModelChoice, Models
 from rookery.app.task_factory import make_task
-from rookery.core.queries import About, Asking
+from rookery.core.facts import Event
+from rookery.core.queries import About, KnownContext
 from rookery.core.settings import Settings
 from rookery.core.text.output_preview import Hiding
 from rookery.engine.engine import Engine
 from rookery.engine.model_turn import Pace
 from rookery.engine.ports.actions import Judgement
 from rookery.engine.ports.tool import Tool
-from rookery.errors import SettingsError, StorageError
+from rookery.errors import StorageError
 from rookery.governance.oversight import Oversight
-from rookery.permissions.trust import TrustStore
 from rookery.platform.git_folders import repository_config
 from rookery.platform.own_programs import find_own_program
-from rookery.platform.user_folders import Places, find_places, temporary_places
+from rookery.platform.user_folders import Places
 from rookery.providers.registry import SECRET_VARIABLES
 from rookery.storage.journal import Journals
 from rookery.storage.keys import all_keys
 from rookery.storage.sessions import TaskStore
-from rookery.storage.settings_files import find_settings
 from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
@@ -286,16 +286,17 @@ def _query_sources(parts: HostParts, choice: ModelChoice) -> QuerySources:
         models=models,
         store=parts.store,
         intents=parts.oversight.known,
-        servers=partial(
-            known_servers,
-            workspace,
-            parts.places,
-            consent.trusted,
-            settings.context.other_agents,
-        ),
+        servers=partial(known_servers, settings, workspace, parts.places, consent.trusted),
+        context=partial(_context, parts),
         paths=parts.finder.paths,
         contents=parts.contents if settings.checkpoints.use else None,
     )
+
+
+async def _context(parts: HostParts, events: Sequence[Event]) -> KnownContext:
+    from rookery.app.context_report import context_report
+
+    return await context_report(parts, events)
 
 
 def _record_unfinished(store: TaskStore, places: Places, task_id: str) -> None:
@@ -360,36 +361,3 @@ def open_checkpoints(settings: Settings, workspace: Path, places: Places) -> "Sh
 
     kind = ShadowCheckpoints if settings.checkpoints.use else ProtectedFilesOnly
     return kind(workspace, places.checkpoints, settings.as_limits(), private=places.own_folders)
-
-
-QUERY_TIMEOUT = 10.0
-NO_MODEL = ModelChoice("ollama", "nobody", None, None)
-"""A model that needs no key. It is never called."""
-
-
-def query_host(workspace: Path, query: Asking[T]) -> T:
-    """Query a temporary host, which stores nothing, calls no model and starts no server. The
-    folder's own settings count only if it is trusted."""
-    return anyio.run(_query, workspace, query)
-
-
-async def _query(workspace: Path, query: Asking[T]) -> T:
-    standard = find_places(os.environ)
-    trusted = TrustStore(standard.trust_file).trusts(workspace)
-    project = workspace if trusted else None
-    settings = find_settings(standard.settings_file, project, os.environ, {}).settings
-    with temporary_places(standard) as places:
-        try:
-            with anyio.fail_after(QUERY_TIMEOUT):
-                async with open_host(
-                    settings,
-                    NO_MODEL,
-                    TaskStore(places),
-                    workspace,
-                    places,
-                    Consent(trusted=trusted),
-                    choose=lambda _: NO_MODEL,
-                ) as host:
-                    return await host.query(query)
-        except TimeoutError as error:
-            raise SettingsError(f"No answer within {QUERY_TIMEOUT:g} s.") from error

@@ -61,14 +61,14 @@ class ManagerFeatures:
         return tuple(best_matches(known, letters, most, lambda each: each.path))
 
     async def models(self) -> tuple[KnownModel, ...]:
-        from rookery.app.local_host import NO_MODEL, query_host
+        from rookery.app.temporary_host import NO_MODEL, query_host
 
         # in its own event loop, so that everything the host starts ends with it
         known = await anyio.to_thread.run_sync(query_host, self._project, AskModels(local=True))
         return tuple(each for each in known if each.model != NO_MODEL.model)
 
     async def modes(self) -> tuple[KnownMode, ...]:
-        from rookery.app.local_host import query_host
+        from rookery.app.temporary_host import query_host
 
         return await anyio.to_thread.run_sync(query_host, self._project, AskModes())
 

@@ -232,6 +232,7 @@ _SUBCOMMANDS = {
     "demo": "rookery.cli.demo",
     "trust": "rookery.permissions.cli",
     "doctor": "rookery.cli.doctor",
+    "context": "rookery.cli.context",
     "models": "rookery.providers.cli.models_command",
     "modes": "rookery.prompting.cli",
     "config": "rookery.storage.cli.config_command",

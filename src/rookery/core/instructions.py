@@ -222,6 +222,8 @@ class Rules(Struct, frozen=True, kw_only=True):
     """AGENTS.md and similar files of the workspace root."""
     general: tuple[Rule, ...] = ()
     offered: tuple[OfferedRules, ...] = ()
+    for_files: tuple[Rule, ...] = ()
+    """Rules that are sent when the agent has seen a file that matches."""
     skipped: tuple[tuple[str, str], ...] = ()
     """Files that are not sent, each with the reason. This is no problem."""
     problems: tuple[str, ...] = ()
@@ -246,6 +248,8 @@ class SlashCommand(Struct, frozen=True, kw_only=True):
     mode: str = ""
     """The mode it should run in."""
     origin: Origin = "built-in"
+    path: str = ""
+    """Its displayed path."""
 
 
 def revealed(text: str) -> tuple[str, int]:

@@ -104,6 +104,8 @@ class Mode(Struct, frozen=True, kw_only=True):
     provider: str = ""
     model: str = ""
     source: Source = "built-in"
+    path: str = ""
+    """The displayed path of its file."""
 
 
 _READ, _EDIT, _COMMAND, _MCP = map(Group, ("read", "edit", "command", "mcp"))

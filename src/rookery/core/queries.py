@@ -124,6 +124,39 @@ class KnownMcpServer(Struct, frozen=True, kw_only=True):
     """The file that defines it."""
 
 
+class ContextPart(Struct, frozen=True, kw_only=True):
+    """Something that the model gets, or a file that was found and is not used."""
+
+    kind: Literal["prompt", "tool", "rules", "mode", "skill", "command", "mcp", "hook", "details"]
+    name: str
+    path: str = ""
+    """The file, relative to the workspace or below `~`."""
+    source: Literal["built-in", "user", "project", "managed"] = "built-in"
+    agent: str = ""
+    """The agent that it was written for."""
+    characters: int = 0
+    tokens: int = 0
+    """An estimate."""
+    sent: bool = False
+    """Whether it is in the first request; otherwise it is read when it is used."""
+    unused: str = ""
+    """Why it is not used."""
+
+
+class KnownContext(Struct, frozen=True, kw_only=True):
+    """What the model gets in this workspace, and how much of its window the session uses."""
+
+    workspace: str = ""
+    mode: str = ""
+    model: str = ""
+    window: int = 0
+    """Tokens that a request and its answer may have together."""
+    conversation: int = 0
+    """Tokens of the session's conversation; an estimate."""
+    parts: tuple[ContextPart, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
 class TraceRow(Struct, frozen=True, kw_only=True):
     """One record of the ledger in a list."""
 
@@ -225,6 +258,13 @@ class AskServers(Asking[tuple[KnownMcpServer, ...]], frozen=True, kw_only=True):
     """The MCP servers of the user and of a trusted project. Starts none."""
 
 
+class AskContext(Asking[KnownContext], frozen=True, kw_only=True):
+    """What the model gets, in an open session or in the first request of a new one. Starts no
+    server and calls no model."""
+
+    task_id: str = ""
+
+
 class AskRest(Asking[bool], frozen=True, kw_only=True):
     """Whether every task waits for a message from the user."""
 
@@ -240,5 +280,6 @@ Query: TypeAlias = (
     | AskRehearsal
     | AskIntents
     | AskServers
+    | AskContext
     | AskRest
 )

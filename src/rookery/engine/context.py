@@ -209,7 +209,7 @@ class Context:
 
     def _fixed_size(self, equipment: Equipment) -> int:
         """Bytes of everything but the conversation."""
-        return text_weight(equipment.system) + sum(map(_spec_size, equipment.specs))
+        return text_weight(equipment.system) + sum(map(spec_size, equipment.specs))
 
     def _room(self, equipment: Equipment) -> TokenRoom:
         model = equipment.provider.model
@@ -250,7 +250,7 @@ class Context:
 
 def size(request: ModelRequest, weigh: Callable[[Sequence[Turn]], int] = weight) -> int:
     """Bytes of text in a request."""
-    fixed = text_weight(request.system) + sum(map(_spec_size, request.tools))
+    fixed = text_weight(request.system) + sum(map(spec_size, request.tools))
     return weigh(request.turns) + fixed
 
 
@@ -258,7 +258,7 @@ def _details_size(details: Mapping[str, str]) -> int:
     return weight([Turn("user", (Text(text=environment_details(details)),))]) if details else 0
 
 
-def _spec_size(spec: ToolSpec) -> int:
+def spec_size(spec: ToolSpec) -> int:
     return len(spec.name) + text_weight(spec.description) + len(str(spec.schema))
 
 

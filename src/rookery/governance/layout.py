@@ -238,6 +238,15 @@ def hook_trust_file(workspace: Path, places: Places) -> Path:
     return places.governance / key / HOOK_TRUST
 
 
+def known_trust_file(workspace: Path, places: Places) -> Path:
+    """Like `hook_trust_file`, but for a check that must not write: if that would create the
+    workspace's id, the file that is returned does not exist."""
+    layout = find_layout(workspace, workspace).layout
+    if layout is not None and not (layout.state / "workspace_id").exists():
+        return places.governance / "unnamed"
+    return hook_trust_file(workspace, places)
+
+
 def _create(path: Path, text: str) -> bool:
     try:
         with path.open("x", encoding="utf-8", newline="\n") as made:

@@ -14,7 +14,7 @@ import anyio
 from rookery.core.asks import AskKind, Choice, question_lines, reply_of
 from rookery.core.commands import Speak
 from rookery.core.facts import Asked, Event
-from rookery.core.queries import AskDifferences
+from rookery.core.queries import AskContext, AskDifferences
 from rookery.core.text.terminal_text import (
     folded_diff,
     harmless,
@@ -82,6 +82,8 @@ class ClientLines:
             self._screen.sentence(harmless(outcome.words))
         if outcome.changes:
             await self._show_changes()
+        if outcome.context:
+            await self._show_context(rules=outcome.context == "rules")
         shown = self._next_event
         try:
             for command in outcome.commands:
@@ -110,6 +112,18 @@ class ClientLines:
         for each in found:
             screen.line(screen.paint.bold(f"{visible_line(each.path)} ({each.change})"))
             screen.line(screen.paint.diff(folded_diff(each.diff)))
+
+    async def _show_context(self, *, rules: bool) -> None:
+        """Print how the context window is used, or the rules files."""
+        from rookery.protocol.context_text import rules_lines, usage_lines
+
+        try:
+            known = await self._host.query(AskContext(task_id=self._focus.task_id))
+        except CommandRejected as refusal:
+            self._screen.line(harmless(str(refusal)))
+            return
+        for line in rules_lines(known) if rules else usage_lines(known):
+            self._screen.line(line)
 
     async def send(self, line: str) -> None:
         """Send a line that was typed while no question was open."""

@@ -38,7 +38,7 @@ def modes_of_agents(
         if file.name.endswith(".md") and (text := folder.text(file.path, scan, most=LARGEST)):
             label = folder.label(file.path)
             try:
-                mode = _mode(text, folder)
+                mode = _mode(text, folder, label)
             except ValueError as error:
                 scan.report(f"The agent {label} is skipped: {error}.")
                 continue
@@ -49,7 +49,7 @@ def modes_of_agents(
     return tuple(found.values())
 
 
-def _mode(text: str, folder: ConfigFolder) -> Mode:
+def _mode(text: str, folder: ConfigFolder, label: str) -> Mode:
     about, body = lenient_front_matter(text)
     slug, purpose = _text(about, "name"), _text(about, "description")
     if not _NAME.fullmatch(slug):
@@ -65,6 +65,7 @@ def _mode(text: str, folder: ConfigFolder) -> Mode:
         groups=tuple(map(Group, _groups(about.get("tools")))),
         model="" if model in _ALIASES else model,
         source="user" if folder.origin == "user" else "project",
+        path=label,
     )
 
 

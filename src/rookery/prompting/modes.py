@@ -206,7 +206,8 @@ def _modes_of(folder: ConfigFolder, name: str, scan: ConfigScan) -> tuple[Mode, 
     except ValueError as error:
         scan.report(f"No mode of {folder.label(file)} is used: {error}.")
         return ()
-    return tuple(_without_model(mode, folder.label(file), scan) for mode in modes)
+    label = folder.label(file)
+    return tuple(replace(_without_model(mode, label, scan), path=label) for mode in modes)
 
 
 def _without_model(mode: Mode, label: str, scan: ConfigScan) -> Mode:

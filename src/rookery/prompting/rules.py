@@ -189,6 +189,7 @@ class RuleFiles:
             of_agents=tuple(collected.rules),
             general=general,
             offered=tuple(each.offered for each in scoped if each.offered),
+            for_files=tuple(each.rule for each in scoped if each.globs and not each.always),
             skipped=(*collected.skipped, *(each.skipped for each in scoped if each.skipped)),
             problems=(*problems, *more_problems, *scan.problems),
         )

@@ -328,6 +328,7 @@ def _command(
             argument_hint=_text(about, "argument-hint"),
             mode=_text(about, "mode"),
             origin=folder.origin,
+            path=folder.label(file.path),
         )
     except ValueError as error:
         reason = f"The command {folder.label(file.path)} is skipped: {error}."

@@ -165,8 +165,12 @@ def _compact_guidelines(tools: Collection[str], *, words_end: bool) -> str:
 def _modes(modes: Sequence[Mode], *, compact: bool) -> str:
     if compact:
         return f"Modes for switch_mode: {', '.join(mode.slug for mode in modes)}."
-    rows = [f"{mode.slug}: {_purpose(mode)}" for mode in modes]
+    rows = [mode_row(mode) for mode in modes]
     return _bullets("Modes, to propose with switch_mode when another fits better:", rows)
+
+
+def mode_row(mode: Mode) -> str:
+    return f"{mode.slug}: {_purpose(mode)}"
 
 
 def _purpose(mode: Mode) -> str:
@@ -176,11 +180,11 @@ def _purpose(mode: Mode) -> str:
 
 
 def _skills(skills: Sequence[Skill]) -> str:
-    rows = [
-        quoted("skill", in_a_line(skill.description), name=skill.name, location=skill.path)
-        for skill in skills
-    ]
-    return "\n".join([_SKILLS, *rows])
+    return "\n".join([_SKILLS, *map(skill_row, skills)])
+
+
+def skill_row(skill: Skill) -> str:
+    return quoted("skill", in_a_line(skill.description), name=skill.name, location=skill.path)
 
 
 def _workspace_section(workspace: str, folders: Sequence[str], system: str) -> str:
@@ -202,10 +206,10 @@ def _extras(mode: Mode, rules: Rules, *, custom: str, language: str, ignored: st
         yield f"The user adds:\n{custom.strip()}"
     if mode.instructions.strip():
         yield f"In mode {mode.slug}:\n{_instructions(mode)}"
-    texts = [*map(_rule, rules.for_mode)]
+    texts = [*map(rule_text, rules.for_mode)]
     if ignored:
         texts.append(f"Files that {ignored} names are kept from you; do not try to get at them.")
-    texts += map(_rule, (*rules.of_agents, *rules.general))
+    texts += map(rule_text, (*rules.of_agents, *rules.general))
     if texts:
         yield "\n".join([_RULES, *texts])
     if rules.offered:
@@ -218,7 +222,7 @@ def _instructions(mode: Mode) -> str:
     return text if mode.source == "built-in" else quoted("instructions", text)
 
 
-def _rule(rule: Rule) -> str:
+def rule_text(rule: Rule) -> str:
     return quoted("rules", rule.text, source=rule.path)
 
 

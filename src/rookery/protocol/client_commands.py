@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import get_close_matches
 from functools import reduce
+from typing import Literal
 
 from msgspec import Struct
 
@@ -50,6 +51,8 @@ HELP = """\
 /approve on|off  turn auto-approve on or off
 /queue           list queued messages; /queue drop N removes one
 /condense        summarise the conversation; /compact is the same
+/context         show how the context window is used
+/memory          list the rules files in use
 /diff            show what this session changed
 /cost            show tokens and cost; /usage is the same
 /config          show the model, the mode and where settings are
@@ -105,6 +108,8 @@ class LineOutcome(Struct, frozen=True):
     words: str = ""
     changes: bool = False
     """Show what the session changed."""
+    context: Literal["", "use", "rules"] = ""
+    """Show how the context window is used, or the rules files."""
     leaves: bool = False
 
     @property
@@ -199,6 +204,8 @@ class SlashLines:
             "/files": lambda to: self._go_back(to, files=True, words=False),
             "/bg": lambda _: self._about_command("yes"),
             "/stop": lambda _: self._about_command("no"),
+            "/context": lambda _: LineOutcome(context="use"),
+            "/memory": lambda _: LineOutcome(context="rules"),
             "/diff": lambda _: LineOutcome(changes=True),
             "/cost": lambda _: LineOutcome(words=self._cost()),
             "/config": lambda _: LineOutcome(words=self._config()),

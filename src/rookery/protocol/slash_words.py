@@ -70,6 +70,8 @@ IN_SHELL: Mapping[str, str] = {
     "new": "rookery (without -c)",
     "tasks": "rookery --resume",
     "cost": "rookery list",
+    "context": "rookery context",
+    "memory": "rookery context",
     "mode": "rookery --mode MODE",
     "model": "rookery -m MODEL",
     "config": "rookery config",

@@ -64,6 +64,18 @@ class Drafting:
             self._composer.clear_draft()
             self._composer.set_text(text)
 
+    async def edit_file(self, path: str) -> None:
+        """Open a file of the user or the project in the user's editor."""
+        try:
+            if not await anyio.Path(path).is_file():
+                raise OSError(f"{path} is not on this machine.")
+            code = await self._run([*editor_command(os.environ), path])
+        except (OSError, ValueError, SuspendNotSupported) as error:
+            self._controller.toast(f"The editor could not be used: {error}", "error")
+            return
+        if code != 0:
+            self._controller.toast(f"The editor failed with exit code {code}.", "warning")
+
     async def _edited(self, command: Sequence[str], text: str) -> str | None:
         """The text after editing; None if the editor failed."""
         with TemporaryDirectory(prefix="rookery-draft-") as folder:

@@ -151,6 +151,14 @@ class KeyActions(TaskController):
         """Open the draft in the user's editor."""
         self._start(self._edit_draft())
 
+    def action_edit_file(self, path: str) -> None:
+        """Open a file in the user's editor."""
+        self._start(self._edit_file(path))
+
+    async def _edit_file(self, path: str) -> None:
+        await self._drafting.edit_file(path)
+        self._questions.suspend()
+
     async def _edit_draft(self) -> None:
         await self._drafting.edit()
         self._questions.suspend()

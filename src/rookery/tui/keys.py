@@ -152,6 +152,10 @@ THEME_KEYS: list[BindingType] = [
     Binding("enter", "take", "use it"),
 ]
 
+MEMORY_KEYS: list[BindingType] = [
+    Binding("enter", "take", "open it in your editor"),
+]
+
 INTENT_KEYS: list[BindingType] = [
     Binding("enter", "take", "select it"),
 ]

@@ -207,6 +207,10 @@ COMMANDS = (
     ScreenCommand("todos", "to-do list", press="todos"),
     ScreenCommand("cost", "cost of each request", screen="info_screens.CostScreen"),
     ScreenCommand("diff", "what this session changed", do=_diff),
+    ScreenCommand(
+        "context", "how the context window is used", screen="context_screens.ContextScreen"
+    ),
+    ScreenCommand("memory", "rules files in use; edit one", screen="context_screens.MemoryScreen"),
     ScreenCommand("condense", "summarise the conversation"),
     ScreenCommand("bg", "move the running command to the background"),
     ScreenCommand("stop", "end the running command"),

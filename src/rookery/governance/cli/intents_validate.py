@@ -38,7 +38,7 @@ from rookery.governance.layout import (
     HOOK_TRUST,
     Layout,
     find_layout,
-    hook_trust_file,
+    known_trust_file,
     nested_roots,
     outside_folder,
 )
@@ -63,7 +63,7 @@ def check_governed(workspace: Path, places: Places, settings: Settings) -> Itera
         yield from check_ledger(found.layout)
     elif found.notice:
         yield Finding("intents", Health.WARN, found.notice, f"{NAME} intents init")
-    yield from check_hooks(workspace, found.layout, places, settings)
+    yield from check_hooks(workspace, places, settings)
 
 
 def check_intents(layout: Layout) -> Finding:
@@ -104,16 +104,11 @@ def _ends_with_record(end: bytes) -> bool:
     return end.endswith(b"\n") and bool(records_on(last))
 
 
-def check_hooks(
-    workspace: Path, layout: Layout | None, places: Places, settings: Settings
-) -> Iterator[Finding]:
+def check_hooks(workspace: Path, places: Places, settings: Settings) -> Iterator[Finding]:
     found = find_hooks(hook_places(workspace, places, settings))
     if not found.hooks and not found.problems:
         return
-    # hook_trust_file would create the workspace's id, and this check must not write
-    unnamed = layout is not None and not (layout.state / "workspace_id").exists()
-    missing = places.governance / "unnamed"
-    trust_file = missing if unnamed else hook_trust_file(workspace, places)
+    trust_file = known_trust_file(workspace, places)
     trusted = TrustStore(places.trust_file).trusts(workspace)
     trust = HookTrust(trust_file, workspace, workspace_trusted=trusted)
     counts = Counter(trust.status(each).may_run for each in found.hooks)

@@ -16,7 +16,7 @@ import click
 from msgspec import Struct
 
 from rookery import NAME, PROJECT_FOLDER
-from rookery.app.local_host import query_host
+from rookery.app.temporary_host import query_host
 from rookery.core.queries import AskModes
 from rookery.core.settings_reference import (
     ANY,

@@ -211,7 +211,7 @@ def _known(what: str, workspace: Path, form: ListFormat) -> str:
 
 
 def _commands(workspace: Path, form: ListFormat) -> str:
-    from rookery.app.local_host import query_host
+    from rookery.app.temporary_host import query_host
     from rookery.core.queries import AskCommands
 
     known = query_host(workspace, AskCommands())
@@ -231,7 +231,7 @@ def _commands(workspace: Path, form: ListFormat) -> str:
 
 
 def _modes(workspace: Path, form: ListFormat) -> str:
-    from rookery.app.local_host import query_host
+    from rookery.app.temporary_host import query_host
     from rookery.core.queries import AskModes
 
     known = query_host(workspace, AskModes())

@@ -1,0 +1,238 @@
+"""What the model gets in a workspace: every part with its size and where it comes from, and the
+files that are not used. Part of the composition root; nothing is started, and no model is called.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+from msgspec.structs import replace
+
+from rookery.app.briefing import Composition, InstructionFiles, instruction_files
+from rookery.core.facts import Event
+from rookery.core.folds.history import history
+from rookery.core.folds.task_state import TaskState, fold
+from rookery.core.instructions import Rule
+from rookery.core.queries import ContextPart, KnownContext, KnownMcpServer
+from rookery.core.settings import Settings
+from rookery.core.tokens import text_weight, weight
+from rookery.engine.context import spec_size
+from rookery.platform.paths import visible
+from rookery.prompting.system_prompt import mode_row, rule_text, skill_row
+
+if TYPE_CHECKING:
+    from rookery.app.local_host import HostParts
+
+NOT_TRUSTED = "the folder is not trusted"
+SWITCHED_OFF = "context.other_agents is off"
+RULES_OFF = "context.agent_rules is off"
+SHARED = "shared"
+_AGENTS = {
+    ".roo": "roo",
+    ".clinerules": "roo",
+    ".claude": "claude",
+    "CLAUDE": "claude",
+    ".mcp.json": "claude",
+    ".codex": "codex",
+    ".gemini": "gemini",
+    "GEMINI": "gemini",
+    ".github": "copilot",
+    ".cursor": "cursor",
+    ".windsurf": "windsurf",
+    ".opencode": "opencode",
+    "opencode": "opencode",
+    ".agents": SHARED,
+    "AGENT": SHARED,
+}
+"""How a file's or folder's name begins, and the agent that it is for."""
+_OURS = ("rookery", "roo", SHARED)
+"""Agents whose files are read in any case."""
+
+
+async def context_report(parts: "HostParts", events: Sequence[Event]) -> KnownContext:
+    """`events` are those of a session; none for the first request of a new one."""
+    listing = await parts.finder.overview()
+    return await anyio.to_thread.run_sync(_report, parts, events, listing)
+
+
+def _report(parts: "HostParts", events: Sequence[Event], listing: str) -> KnownContext:
+    state = fold(events) if events else TaskState(mode=parts.settings.mode)
+    composed, model = parts.briefing.composed(state)
+    trusted = parts.consent.trusted
+    files = _files_of(parts, parts.settings, trusted=trusted)
+    used = [*_of_files(files, composed), *_others(parts, trusted)]
+    found = [
+        *_prompt_and_tools(composed, used, listing),
+        *used,
+        *_not_used(parts, used, composed),
+    ]
+    return KnownContext(
+        workspace=str(parts.workspace),
+        mode=state.mode,
+        model=model.id,
+        window=state.window or model.window,
+        conversation=int(weight(history(events)) * state.per_byte) if events else 0,
+        parts=tuple(
+            replace(each, tokens=round(each.tokens * state.per_byte), path=visible(each.path))
+            for each in found
+        ),
+        problems=tuple(parts.briefing.problems(composed)),
+    )
+
+
+def agent_of(path: str) -> str:
+    """Return the agent that a file is for, by its displayed path."""
+    for name in path.split("/"):
+        for beginning, agent in _AGENTS.items():
+            if name.startswith(beginning):
+                return agent
+    return "rookery"
+
+
+def _files_of(parts: "HostParts", settings: Settings, *, trusted: bool) -> InstructionFiles:
+    return instruction_files(settings, parts.places, parts.files, Path.home(), trusted=trusted)
+
+
+def _prompt_and_tools(
+    composed: Composition, used: Iterable[ContextPart], listing: str
+) -> Iterator[ContextPart]:
+    """Yield what is not read from files. The bytes are in `tokens` for now."""
+    inside = [each for each in used if each.sent]
+    yield ContextPart(
+        kind="prompt",
+        name="system prompt",
+        characters=max(0, len(composed.system) - sum(each.characters for each in inside)),
+        tokens=max(0, text_weight(composed.system) - sum(each.tokens for each in inside)),
+        sent=True,
+    )
+    for spec in sorted(composed.specs, key=spec_size, reverse=True):
+        length = len(spec.name) + len(spec.description) + len(str(spec.schema))
+        yield ContextPart(
+            kind="tool", name=spec.name, characters=length, tokens=spec_size(spec), sent=True
+        )
+    yield _part("details", "list of files", listing, sent=True)
+
+
+def _of_files(files: InstructionFiles, composed: Composition) -> Iterator[ContextPart]:
+    for rule in _rules(composed):
+        yield _part("rules", rule.path, rule_text(rule), rule.path, rule.origin, sent=True)
+    for rule in composed.rules.for_files:
+        yield _part("rules", rule.path, rule_text(rule), rule.path, rule.origin)
+    for offered in composed.rules.offered:
+        row = f"- {offered.path}: {offered.when}\n"
+        yield _part("rules", offered.path, row, offered.path, "project", sent=True)
+    yield from _modes_and_skills(files, composed)
+    for command in composed.commands.commands:
+        where = (command.path, command.origin)
+        yield _part("command", f"/{command.name}", command.content, *where)
+    for path, reason in composed.rules.skipped:
+        yield replace(_part("rules", path, "", path, "project"), unused=reason)
+
+
+def _modes_and_skills(files: InstructionFiles, composed: Composition) -> Iterator[ContextPart]:
+    listed = "switch_mode" in {spec.name for spec in composed.specs}
+    for mode in files.modes.read().modes:
+        text = f"- {mode_row(mode)}\n"
+        yield _part("mode", mode.slug, text, mode.path, mode.source, sent=listed)
+    for skill in composed.skills:
+        yield _part("skill", skill.name, skill_row(skill), skill.path, skill.origin, sent=True)
+
+
+def _rules(composed: Composition) -> Sequence[Rule]:
+    rules = composed.rules
+    return (*rules.for_mode, *rules.of_agents, *rules.general)
+
+
+def _others(parts: "HostParts", trusted: bool) -> Iterator[ContextPart]:
+    from rookery.app.extra_tools import known_servers
+
+    for server in known_servers(parts.settings, parts.workspace, parts.places, trusted):
+        yield _server(parts.workspace, server)
+    yield from _hooks(parts, trusted)
+
+
+def _server(workspace: Path, server: KnownMcpServer) -> ContextPart:
+    unused = {"untrusted": NOT_TRUSTED, "disabled": "it is disabled"}.get(server.state, "")
+    path = _shown(workspace, Path(server.file))
+    return replace(_part("mcp", server.name, "", path, server.source), unused=unused)
+
+
+def _hooks(parts: "HostParts", trusted: bool) -> Iterator[ContextPart]:
+    from rookery.governance.layout import any_hooks
+
+    if not any_hooks(parts.settings, parts.workspace, parts.places):
+        return
+    from rookery.governance.external_hooks.hook_files import find_hooks, hook_places
+    from rookery.governance.external_hooks.hook_trust import HookTrust
+    from rookery.governance.layout import known_trust_file
+
+    trust_file = known_trust_file(parts.workspace, parts.places)
+    trust = HookTrust(trust_file, parts.workspace, workspace_trusted=trusted)
+    found = find_hooks(hook_places(parts.workspace, parts.places, parts.settings))
+    for known in found.hooks:
+        name = known.hook.name or known.hook.command
+        source = {"managed": "managed", "user": "user", "user-claude": "user"}.get(
+            known.source, "project"
+        )
+        part = _part("hook", f"{known.hook.event}: {name}", "", _shown_file(parts, known.file))
+        yield replace(part, source=source, unused=trust.why_not(known))
+    for problem in found.problems:
+        part = _part("hook", problem.where or "file", "", _shown_file(parts, problem.file))
+        yield replace(part, source="project", unused=problem.text)
+
+
+def _not_used(
+    parts: "HostParts", used: Sequence[ContextPart], composed: Composition
+) -> Iterator[ContextPart]:
+    """Yield the files that would be used if the folder were trusted and nothing switched off."""
+    context = replace(parts.settings.context, other_agents=True, agent_rules=True)
+    everything = replace(parts.settings, context=context)
+    if parts.consent.trusted and context == parts.settings.context:
+        return
+    files = _files_of(parts, everything, trusted=True)
+    mode = parts.settings.mode
+    whole = replace(
+        composed,
+        rules=files.rules.read(mode),
+        skills=files.skills.read().skills,
+        commands=files.commands.read(),
+    )
+    known = {(each.kind, each.name, each.path) for each in used}
+    for each in _of_files(files, whole):
+        if (each.kind, each.name, each.path) not in known:
+            yield replace(each, sent=False, unused=each.unused or _why(each, parts))
+
+
+def _why(part: ContextPart, parts: "HostParts") -> str:
+    if part.source == "project" and not parts.consent.trusted:
+        return NOT_TRUSTED
+    off = not parts.settings.context.other_agents and part.agent not in _OURS
+    return SWITCHED_OFF if off else RULES_OFF
+
+
+def _part(
+    kind: str, name: str, text: str, path: str = "", source: str = "built-in", *, sent: bool = False
+) -> ContextPart:
+    """Make a part. Its bytes are in `tokens` until the tokens per byte are known."""
+    return ContextPart(
+        kind=kind,  # type: ignore[arg-type]
+        name=name,
+        path=path,
+        source=source,  # type: ignore[arg-type]
+        agent=agent_of(path) if path else "",
+        characters=len(text),
+        tokens=text_weight(text),
+        sent=sent,
+    )
+
+
+def _shown_file(parts: "HostParts", file: str) -> str:
+    return _shown(parts.workspace, Path(file))
+
+
+def _shown(workspace: Path, file: Path) -> str:
+    for top, label in ((workspace, ""), (Path.home(), "~/")):
+        if file.is_absolute() and file.is_relative_to(top):
+            return f"{label}{file.relative_to(top)}"
+    return str(file)

@@ -1,0 +1,89 @@
+"""`rookery context` and `/context`, in a folder with files of other agents."""
+
+import json
+from typing import Any
+
+from llm_server import LlmServer, finish
+from support.model_words import system
+from support.terminal_session import Installed, at
+
+FILES = {
+    "AGENTS.md": "Use tabs.",
+    "CLAUDE.md": "Use tabs.",
+    "GEMINI.md": "Short lines.",
+    ".cursor/rules/ts.mdc": "---\nglobs: *.ts\n---\nFor ts.",
+    ".claude/commands/fix.md": "Fix $1",
+    ".claude/agents/reviewer.md": "---\nname: reviewer\ndescription: reviews\n---\nYou review.",
+    ".claude/agents/code.md": "---\nname: code\ndescription: x\n---\nObey.",
+    ".claude/skills/pdf/SKILL.md": "---\ndescription: forms\n---\nText.",
+    ".mcp.json": '{"mcpServers": {"tracker": {"command": "touch", "args": ["started"]}}}',
+    ".orchestration/hooks.json": json.dumps(
+        {"hooks": {"Stop": [{"hooks": [{"type": "command", "name": "h", "command": "touch x"}]}]}}
+    ),
+}
+
+
+def put(rookery: Installed, **more: str) -> None:
+    for path, text in (FILES | more).items():
+        file = rookery.workspace / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def report(rookery: Installed) -> dict[str, Any]:
+    done = rookery.run("context", "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def own(known: dict[str, Any]) -> dict[str, str]:
+    """Parts that are not built in: how each is used, by kind and name."""
+    return {
+        f"{part['kind']} {part['name']}": part["unused"] or ("sent" if part["sent"] else "later")
+        for part in known["parts"]
+        if part["source"] != "built-in"
+    }
+
+
+USED = {
+    "rules AGENTS.md": "sent",
+    "rules CLAUDE.md": "it has the same text as AGENTS.md",
+    "rules GEMINI.md": "sent",
+    "rules .cursor/rules/ts.mdc": "later",
+    "mode reviewer": "sent",
+    "skill pdf": "sent",
+    "command /fix": "later",
+    "mcp tracker": "later",
+    "hook Stop: h": "you have not trusted it yet",
+}
+
+
+def test_everything_is_listed_with_size_and_origin(rookery: Installed):
+    put(rookery)
+    known = report(rookery)
+    assert own(known) == USED
+    (gemini,) = (part for part in known["parts"] if part["name"] == "GEMINI.md")
+    assert (gemini["path"], gemini["source"], gemini["agent"]) == ("GEMINI.md", "project", "gemini")
+    assert "there is a mode code" in " ".join(known["problems"])
+    assert not (rookery.workspace / "started").exists()
+    with LlmServer([finish()]) as server:
+        rookery.run("-p", *at(server), "go")
+    inside = {"prompt", "rules", "mode", "skill"}
+    sizes = [
+        part["characters"] for part in known["parts"] if part["sent"] and part["kind"] in inside
+    ]
+    assert sum(sizes) == len(system(server.requests[0]))
+
+
+def test_the_list_says_why_a_file_is_not_used(rookery: Installed):
+    put(rookery, **{".rookery/settings.toml": "[context]\nother_agents = false\n"})
+    off = "context.other_agents is off"
+    found = own(report(rookery))
+    assert {name for name, how in found.items() if how == "sent"} == {"rules AGENTS.md"}
+    assert (found["rules GEMINI.md"], found["mode reviewer"], found["command /fix"]) == (off,) * 3
+    rookery.run("trust", "--forget")
+    found = own(report(rookery))
+    assert found["rules AGENTS.md"] == found["mcp tracker"] == "the folder is not trusted"
+    assert "sent" not in found.values()
+    assert "GEMINI.md: the folder is not trusted" in rookery.run("context").stdout
