@@ -19,7 +19,7 @@ from llm_server import LlmServer, finish
 from rookery.cli.main import _SUBCOMMANDS, task
 from rookery.protocol.client_commands import SlashLines
 from rookery.tui.own_commands import COMMANDS
-from support.model_words import FINISHES, system
+from support.model_words import FINISHES
 from support.recorded_task import PICTURE
 from support.terminal_session import Installed, at
 from support.tui_scenes import completed
@@ -28,6 +28,9 @@ from support.virtual_clock import VIRTUAL_TIME, screens_in_virtual_time
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
 AGENTS = ("claude", "codex", "gemini", "opencode", "cursor-agent", "roo")
+
+
+TABS = "Always use tabs."
 
 
 class Task(Struct, frozen=True):
@@ -70,14 +73,16 @@ class File(Struct, frozen=True):
     """A file of the project that the model gets with the first request."""
 
     path: str
+    text: str = TABS
+    prompt: str = "go"
 
     def run(self, rookery: Installed) -> None:
         file = rookery.workspace / self.path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("Always use tabs.\n")
+        file.write_text(f"{self.text}\n")
         with LlmServer([finish()]) as server:
-            rookery.run("-p", "go", *at(server))
-        assert "Always use tabs." in system(server.requests[0])
+            rookery.run("-p", self.prompt, *at(server))
+        assert TABS in str(server.requests[0].body)
 
 
 class Slash(Struct, frozen=True):
@@ -180,6 +185,16 @@ SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
     # files
     "AGENTS.md": File("AGENTS.md"),
     ".roo/rules": File(".roo/rules/style.md"),
+    "CLAUDE.md": File("CLAUDE.md"),
+    "GEMINI.md": File("GEMINI.md"),
+    ".cursor/rules": File(".cursor/rules/style.mdc", f"---\nalwaysApply: true\n---\n{TABS}"),
+    ".cursorrules": File(".cursorrules"),
+    ".github/copilot-instructions.md": File(".github/copilot-instructions.md"),
+    ".claude/commands/fix.md": File(".claude/commands/fix.md", "Always use $1.", "/fix tabs"),
+    ".claude/agents": File(".claude/agents/a.md", f"---\nname: a\ndescription: {TABS}\n---\n"),
+    ".claude/skills": File(".claude/skills/s/SKILL.md", f"---\ndescription: {TABS}\n---\nText."),
+    ".opencode/command/fix.md": File(".opencode/command/fix.md", "Always use $1.", "/fix tabs"),
+    ".mcp.json": File(".mcp.json", f'{{"mcpServers": {{"{TABS}": {{"command": "true"}}}}}}'),
     # slash commands and keys
     "/model": Slash("/model", sees="Model", plain="Use /model with a name"),
     "/new": Slash("/new", sees="What should I do?"),
@@ -204,6 +219,8 @@ SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
     "/diff": Slash("/diff", sees="File changes of this session: nothing.", plain=""),
     "/share": Slash("/share x.md", sees="Written to", plain="In a shell: rookery export"),
     "/models": Slash("/models", sees="Model", plain="Use /model with a name"),
+    "/context": Slash("/context", sees="tokens are used", plain=""),
+    "/memory": Slash("/memory", sees="Rules files", plain=""),
     "/undo": Slash("/undo", sees="Nothing to undo", plain="Nothing to undo"),
 }
 
