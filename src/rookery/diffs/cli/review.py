@@ -65,8 +65,10 @@ NO_REVIEW = (
 @click.option(
     "-o",
     "--output",
+    "outputs",
+    multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the result to a file.",
+    help="Also write the result to this file: .json, .sarif, or text. Can be repeated.",
 )
 @click.option(
     "--fail-on",
@@ -84,7 +86,7 @@ def command(
     patch: str | None,
     pr: int | None,
     form: str | None,
-    output: Path | None,
+    outputs: tuple[Path, ...],
     fail_on: str,
     workspace: Path,
     **model: Any,
@@ -96,8 +98,10 @@ def command(
     places, flags = find_places(os.environ), ModelFlags(**model)
     change = _change(words, staged=staged, base=base, patch=patch, pr=pr, folder=workspace)
     review = ChangeReview(change, workspace, places)
-    code = review.run(flags, quiet=form is not None and output is None)
-    _print(review.result, form, output, Paint(review.coloured and output is None))
+    code = review.run(flags, quiet=form is not None)
+    print(_rendered(review.result, form or "", Paint(review.coloured)))
+    for path in outputs:
+        _write(path, _rendered(review.result, path.suffix.removeprefix("."), Paint(False)))
     if code == Exit.DONE and fail_on != NEVER and review.result.at_least(_severity(fail_on)):
         return Exit.FINDINGS
     return code
@@ -270,20 +274,20 @@ def _result(empty: ReviewResult, client: ReviewTask, submit: SubmitReview) -> Re
     )
 
 
-def _print(result: ReviewResult, form: str | None, output: Path | None, paint: Paint) -> None:
+def _rendered(result: ReviewResult, form: str, paint: Paint) -> str:
     match form:
         case "json":
-            text = as_json(result)
+            return as_json(result)
         case "sarif":
-            text = as_sarif(result)
+            return as_sarif(result)
         case _ if not (result.files or result.left_out):
-            text = f"Nothing to review: there are no {result.title}."
+            return f"Nothing to review: there are no {result.title}."
         case _:
-            text = as_text(result, paint)
-    if output is None:
-        print(text)
-        return
+            return as_text(result, paint)
+
+
+def _write(path: Path, text: str) -> None:
     try:
-        output.write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
+        path.write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise SettingsError(f"Cannot write {output}: {error.strerror}.") from error
+        raise SettingsError(f"Cannot write {path}: {error.strerror}.") from error
