@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from llm_server import LlmServer, finish
 from rookery.cli.main import _SUBCOMMANDS, task
+from rookery.prompting.skills_and_commands import BUILT_IN
 from rookery.protocol.client_commands import SlashLines
 from rookery.tui.own_commands import COMMANDS
 from support.model_words import FINISHES
@@ -180,6 +181,10 @@ SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
     "AGENT --list-sessions": _answered("--list-sessions", "rookery list"),
     "AGENT --checkpointing": _answered("--checkpointing", "/undo goes back"),
     "AGENT session list": Command("AGENT session list", "No sessions"),
+    "AGENT review --base main": Command(
+        "AGENT review --base main", "is not in a git repository", code=2
+    ),
+    "/review": Task("AGENT -p /review"),
     "AGENT models": Command("AGENT models", "rookery"),
     "AGENT serve": Command("AGENT serve --help", "Usage: rookery serve"),
     # files
@@ -268,7 +273,7 @@ def test_every_row_has_a_scenario_and_every_scenario_a_row():
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.agent}: {row.there}")
 def test_what_a_row_offers_exists(row: Row):
     flags = {flag for each in task.params if isinstance(each, click.Option) for flag in each.opts}
-    slashes = {"/init", *(f"/{each.name}" for each in COMMANDS)}
+    slashes = {f"/{each.name}" for each in (*BUILT_IN, *COMMANDS)}
     for code in re.findall(r"`([^`]+)`", row.here):
         match code.split():
             case ["rookery", word, *_] if word.isalpha():

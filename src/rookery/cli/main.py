@@ -171,7 +171,8 @@ def _command_instead(given: Mapping[str, Any]) -> Sequence[str]:
     if len(given["words"]) != 1 or given["prompt_file"] or resumes:
         return ()
     (word,) = given["words"]
-    if len(word) < SHORTEST_COMMAND and word not in _SUBCOMMANDS:
+    too_short = len(word) < SHORTEST_COMMAND and word not in _SUBCOMMANDS
+    if too_short or word.startswith("/"):
         return ()
     from rookery.cli.foreign_words import meant_command
 
