@@ -1,16 +1,9 @@
-"""A server process: its pipes, and the warden that ends it with all its children."""
+"""The process of a server that is a program."""
 
 import os
-import socket
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
 from pathlib import Path
 
-import anyio
-
-from rookery.core.limits import KIB
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.results import ServerFailure
 from rookery.mcp.server_programs import (
@@ -20,150 +13,27 @@ from rookery.mcp.server_programs import (
     programs_for,
     starting_folder,
 )
-from rookery.platform.own_programs import own_script
-from rookery.platform.wardens import WARDEN
-
-GRACE = 1.0
-"""Seconds a server has to exit after its input is closed, and again after SIGTERM."""
-WARDEN_SECONDS = 3.0
-"""Seconds beyond the grace period that the warden may take."""
-READ_SIZE = 64 * KIB
-TAIL = 4 * KIB
-"""Bytes of standard error that are kept."""
-READ_PAUSE = 0.01
-"""Seconds between full reads of standard error, to slow down a server that writes too much."""
+from rookery.platform.piped_process import PipedProcess
 
 
-class ServerProcess:
-    """A running server. `ended` is its exit status once it has ended; once the warden is `gone`,
-    no process is left. Output is only read by calls of `read` and `drain`."""
-
+class ServerProcess(PipedProcess):
     def __init__(self, server: ServerDefinition, context: ServerEnvironment) -> None:
         """Raises `ServerFailure` if it cannot be started."""
         self.server = server
-        self.ended: int | None = None
-        self.gone = False
-        self.tail = b""
-        self._buffer = b""
         folder = starting_folder(server, context.workspace, context.empty)
         if folder == context.empty:
             make_empty(folder)
         environment = environment_for(server, folder, context.workspace, context.environ)
         candidates = programs_for(server, folder, context.workspace, environment)
         program = _program(server.command, folder, candidates)
-        with ExitStack() as undo:
-            self._control, theirs = socket.socketpair()
-            undo.callback(self._control.close)
-            stdin, self._input = _pipe(undo)
-            self._output, stdout = _pipe(undo)
-            self._errors, stderr = _pipe(undo)
-            with theirs:
-                self._warden = _start_warden(
-                    [str(GRACE), str(theirs.fileno()), program, *server.args],
-                    streams=(stdin, stdout, stderr),
-                    control=theirs.fileno(),
-                    folder=folder,
-                    environment=environment,
-                )
-            undo.pop_all()
-        for end in (stdin, stdout, stderr):
-            os.close(end)
-        for ours in (self._input, self._output, self._errors):
-            os.set_blocking(ours, False)
-        self._control.setblocking(False)
-        self._input_open = True
-
-    async def write(self, data: bytes) -> None:
-        """Raises `OSError` once the server no longer reads."""
-        view = memoryview(data)
-        while view:
-            try:
-                view = view[os.write(self._input, view) :]
-            except BlockingIOError:
-                await anyio.wait_writable(self._input)
-
-    async def read(self) -> bytes:
-        """The next bytes of standard output; empty at its end."""
-        return await _read(self._output)
-
-    async def drain(self) -> None:
-        """Read standard error to its end, and keep the tail."""
-        while data := await _read(self._errors):
-            self.tail = (self.tail + data)[-TAIL:]
-            if len(data) == READ_SIZE:
-                await anyio.sleep(READ_PAUSE)
-
-    async def watch(self) -> None:
-        """Wait until the server has ended, even if its children keep the pipes open."""
-        while self.ended is None and not self.gone:
-            await self._read_status()
-
-    async def end(self) -> None:
-        """Close its input; if it does not exit, have the warden end it."""
-        self._close_input()
-        with anyio.move_on_after(GRACE):
-            await self.watch()
-        with suppress(OSError):  # the warden is gone already
-            self._control.send(b"end\n")
-        with anyio.move_on_after(GRACE + WARDEN_SECONDS):
-            while not self.gone:
-                await self._read_status()
-
-    def close(self) -> None:
-        """Release everything; kill the warden if it still runs, and with it the server."""
-        self._close_input()
-        self._control.close()
-        os.close(self._output)
-        os.close(self._errors)
-        if not self.gone:
-            self._warden.kill()
-        self._warden.wait()
-
-    def _close_input(self) -> None:
-        if self._input_open:
-            self._input_open = False
-            os.close(self._input)
-
-    async def _read_status(self) -> None:
-        await anyio.wait_readable(self._control)
         try:
-            data = self._control.recv(KIB)
-        except BlockingIOError:
-            return
-        except ConnectionResetError:  # the warden ended with unread data
-            data = b""
-        self.gone = not data
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        for line in lines:
-            self.ended = int(line.removeprefix(b"ended "))
-
-
-def _start_warden(
-    argv: list[str],
-    *,
-    streams: tuple[int, int, int],
-    control: int,
-    folder: Path,
-    environment: Mapping[str, str],
-) -> "subprocess.Popen[bytes]":
-    stdin, stdout, stderr = streams
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-S", own_script(WARDEN), "keep", *argv],
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            pass_fds=(control,),
-            cwd=folder,
-            env=environment,
-            process_group=0,
-        )
-    except OSError as error:
-        raise ServerFailure(f"It could not be started ({error.strerror}).") from error
-    except ValueError as error:
-        raise ServerFailure(
-            "Its definition has characters that cannot be passed to a program."
-        ) from error
+            super().__init__([program, *server.args], folder=folder, environment=environment)
+        except OSError as error:
+            raise ServerFailure(f"It could not be started ({error.strerror}).") from error
+        except ValueError as error:
+            raise ServerFailure(
+                "Its definition has characters that cannot be passed to a program."
+            ) from error
 
 
 def _program(command: str, folder: Path, found: Sequence[str]) -> str:
@@ -174,18 +44,3 @@ def _program(command: str, folder: Path, found: Sequence[str]) -> str:
         if os.path.isfile(program) and os.access(program, os.X_OK):
             return program
     raise ServerFailure(f"No such program: {command}. Install it, or correct the command.")
-
-
-def _pipe(undo: ExitStack) -> tuple[int, int]:
-    ends = os.pipe()
-    for end in ends:
-        undo.callback(os.close, end)
-    return ends
-
-
-async def _read(file: int) -> bytes:
-    while True:
-        try:
-            return os.read(file, READ_SIZE)
-        except BlockingIOError:
-            await anyio.wait_readable(file)
