@@ -23,6 +23,7 @@ from rookery.core.facts import (
     FilesChanged,
     FilesRestored,
     FileVersion,
+    FormatterStarted,
     TaskReopened,
     ToolFinished,
     ToolStarted,
@@ -33,12 +34,13 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 class Unsettled(Struct, frozen=True):
     """A call that started after a checkpoint and whose changes are not recorded. `paths` are its
-    files, if known."""
+    files, if known. It was allowed to change the files in `edits`."""
 
     call_id: str
     checkpoint: str
     since: int
     paths: tuple[str, ...] | None = None
+    edits: tuple[str, ...] = ()
 
 
 def steps_since(events: Iterable[Event], to: int) -> list[tuple[str, str]]:
@@ -67,7 +69,10 @@ def unsettled(events: Iterable[Event]) -> Unsettled | None:
                 saved, last = Unsettled(call_id, id, event.seq), None
             case ToolStarted(call_id=call_id, changes=changes) if saved:
                 if saved.call_id == call_id:
-                    last = replace(saved, paths=tuple(c.path for c in changes) or None)
+                    edits = tuple(c.path for c in changes)
+                    last = replace(saved, paths=edits or None, edits=edits)
+            case FormatterStarted(call_id=call_id) if last and last.call_id == call_id:
+                last = replace(last, paths=None)
             case FilesChanged(call_id=call_id) if last and last.call_id == call_id:
                 last = None
             case _:
@@ -113,6 +118,20 @@ def approved_by_user(events: Sequence[Event], call_id: str) -> bool:
                 agreed.add(ask_id)
             case Asked(ask_id=ask_id, call_id=asked) if asked == call_id:
                 return ask_id in agreed
+            case _:
+                pass
+    return False
+
+
+def was_formatted(events: Sequence[Event], call_id: str) -> bool:
+    """Whether a formatter was started after the call with this id, or the last one, had written
+    its files."""
+    for event in reversed(events):
+        match event.fact:
+            case FormatterStarted(call_id=formatted) if formatted == call_id:
+                return True
+            case ToolStarted(call_id=started) if started == call_id:
+                return False
             case _:
                 pass
     return False

@@ -52,11 +52,12 @@ from rookery.engine.dialogue import Dialogue, Prompts
 from rookery.engine.event_log import EventLog, outcome_of, resume_message
 from rookery.engine.gate import Gate
 from rookery.engine.model_turn import Turnstile, WorkTime, model_turn
-from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.actions import Outcome
+from rookery.engine.ports.hooks import Acting
 from rookery.engine.ports.tool import ChildTask, Offer, ToolContext
 from rookery.engine.ports.workspace import Restored
 from rookery.engine.task_deps import Attend, BackgroundCommands, TaskDeps
-from rookery.engine.tool_turn import finished, reconcile, tool_turn
+from rookery.engine.tool_turn import finished, own_action, reconcile, tool_turn
 from rookery.engine.undo import Undo
 from rookery.errors import CommandRejected, StorageError
 
@@ -91,6 +92,9 @@ class Task:
             start_soon=lambda work: self._background_group.start_soon(work),
             governance=deps.governance,
         )
+        self._act = partial(own_action, gate=self._gate, undo=self._undo)
+        within = partial(own_action, gate=Gate(deps.hooks, self.dialogue, deps.rules), undo=None)
+        self._checks = deps.edit_checks(Acting(self._act, within, self._tool_context))
         self._background = BackgroundCommands(lambda work: self._background_group.start_soon(work))
         self._context = Context(
             log,
@@ -267,17 +271,21 @@ class Task:
         """Whether the step is still the next one after file changes were recorded and criteria
         checked."""
         await self._undo.settled()
-        if not self.log.state.checked:
-            await self._deps.governance.rules.check(self._act, self._tool_context)
+        await self._check_work()
         return next_step(self.log.state, self._deps.limits, self._deps.turn) == step
 
     async def _close_if_done(self) -> None:
         """Close a sub-task, unless a criteria check finds its work incomplete."""
         state = self.log.state
         if state.parent and state.completion is not None and not state.over:
-            await self._deps.governance.rules.check(self._act, self._tool_context)
+            await self._check_work()
         if isinstance(next_step(self.log.state, self._deps.limits, self._deps.turn), Close):
             await self._close()
+
+    async def _check_work(self) -> None:
+        await self._checks.end_turn()
+        if self.log.state.completion is not None and not self.log.state.checked:
+            await self._deps.governance.rules.check(self._act, self._tool_context)
 
     async def _call_model(self, step: CallModel) -> None:
         deps = self._deps
@@ -331,15 +339,6 @@ class Task:
             found = Gathered(text=f"[automatic] {reason}")
         self.log.append(replace(found, text=marked(self._deps.hide(found.text))))
 
-    async def _act(self, call: ToolCall, action: Action) -> Outcome:
-        """Perform an action that the model did not request, if the gate permits it."""
-        permit, _ = await self._gate.pass_through(call, action)
-        await self._undo.before(call, action)
-        outcome = await action.perform(permit)
-        outcome = await self._gate.report(call, action, outcome)
-        await self._undo.after(call.id)
-        return outcome
-
     async def _run_tool(self, call: ToolCall) -> None:
         await tool_turn(
             self._deps.resolve_alias(call),
@@ -349,6 +348,7 @@ class Task:
             tools={**self._deps.tools, **self._deps.governance.rules.tools()},
             ctx=self._tool_context(call),
             hide=self._deps.hide,
+            checks=self._checks,
         )
 
     def _tool_context(self, call: ToolCall) -> ToolContext:
@@ -395,4 +395,4 @@ class Task:
             outcome = await self.attend(call.id, replace(child, words=words))
             self.log.append(finished(call, outcome, self._deps.hide))
         else:
-            self.log.append(await reconcile(started, self._deps.files))
+            self.log.append(await reconcile(started, self._deps.files, self.log.events))

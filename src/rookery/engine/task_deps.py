@@ -32,7 +32,7 @@ from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.model_turn import Clock, Pace
 from rookery.engine.ports.actions import Action, GitUse, Judgement, Outcome, Permit
-from rookery.engine.ports.hooks import Hook, RuleBook, TaskGovernance
+from rookery.engine.ports.hooks import Acting, EditChecks, Hook, RuleBook, TaskGovernance
 from rookery.engine.ports.tool import ChildEnd, ChildTask, Tool, ToolContext
 from rookery.engine.ports.workspace import (
     Artifact,
@@ -194,6 +194,8 @@ class TaskDeps(Struct, frozen=True, kw_only=True):
     """Why a mode does not allow a tool; empty if it does."""
     hooks: Sequence[Hook]
     governance: TaskGovernance = TaskGovernance()
+    edit_checks: Callable[[Acting], EditChecks] = lambda acting: EditChecks()
+    """What formats and checks the edits of the task."""
     rules: RuleBook
     checkpoints: Callable[[], Checkpoints]
     """Opened with the first change."""

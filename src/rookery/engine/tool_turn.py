@@ -10,7 +10,7 @@ reconciled: file hashes show what was done, commands count as unknown, and nothi
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -35,9 +35,11 @@ from rookery.core.replies import ALLOWED_NOW, STOPPED_BY_USER, approved_with, fa
 from rookery.core.text.characters import hidden_marks, marked, marks_in, texts_in, unmarked
 from rookery.core.text.output_preview import HIDDEN, Hiding
 from rookery.core.tool_traits import ToolGroup
+from rookery.core.undo_plan import was_formatted
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text, with_amendments, written_texts
 from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.hooks import EditChecks
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.ports.workspace import Files
 from rookery.engine.undo import Undo
@@ -64,11 +66,12 @@ async def tool_turn(
     tools: Mapping[str, Tool[Any]],
     ctx: ToolContext,
     hide: Hiding,
+    checks: EditChecks,
 ) -> None:
     """Carry out one call. Every failure becomes a result that the model reads."""
     halts = False
     try:
-        outcome = await _perform(call, log, gate, undo, tools, ctx, hide)
+        outcome = await _perform(call, log, gate, undo, tools, ctx, hide, checks)
         halts = outcome.halts
     except ToolError as error:
         outcome = _refusal(error)
@@ -99,8 +102,9 @@ async def _perform(
     tools: Mapping[str, Tool[Any]],
     ctx: ToolContext,
     hide: Hiding,
+    checks: EditChecks,
 ) -> Outcome:
-    """Prepare, get a permit, save the files, record the start, perform, report."""
+    """Prepare, get a permit, save the files, record the start, perform, format, report."""
     _parse(call, tools)
     call = await gate.governance.rules.rewrite(call)
     tool, args = _parse(await with_hidden_characters(call, tools, ctx.files, log.events), tools)
@@ -108,9 +112,11 @@ async def _perform(
         raise BadArguments(reason)
     action = await tool.prepare(args, ctx)
     _refuse_to_write_placeholders(call, action)
+    await checks.begin(action)
     try:
         permit, answer = await gate.pass_through(call, action)
-        await undo.before(call, action, narrowed=permit.writable is not None)
+        narrowed, formatted = permit.writable is not None, checks.formats(action)
+        await undo.before(call, action, narrowed=narrowed, formatted=formatted)
     except Denied as refusal:
         reads = action.judgement is not None and action.judgement.meant_to_read
         refusal.would_change = action.may_change_files and not reads
@@ -132,9 +138,23 @@ async def _perform(
         return await gate.governance.rules.ended(call, action, outcome) or outcome
     kp("tool.performed")
     written = await written_texts(ctx.files, action)
+    await checks.format(call, action)
     outcome = await gate.report(call, action, outcome)
     outcome = await with_amendments(ctx.files, action, permit, written, outcome)
+    outcome = await checks.report(action, permit, outcome)
     return _with_approval_text(answer, outcome)
+
+
+async def own_action(call: ToolCall, action: Action, *, gate: Gate, undo: Undo | None) -> Outcome:
+    """Perform an action that the model did not request, if the gate permits it. Without `undo` it
+    is part of a call whose files are saved already."""
+    permit, _ = await gate.pass_through(call, action)
+    if undo:
+        await undo.before(call, action)
+    outcome = await gate.report(call, action, await action.perform(permit))
+    if undo:
+        await undo.after(call.id)
+    return outcome
 
 
 def _with_approval_text(answer: Answered | None, outcome: Outcome) -> Outcome:
@@ -300,17 +320,22 @@ def _unmarked(value: Any, original: str) -> Any:
 
 class CallFate(Enum):
     DONE = "was done"
+    FORMATTED = "was done, and then formatted; read the file before you edit it again"
     NOT_DONE = "was not done"
     UNKNOWN = "may have been done; the file has changed meanwhile"
 
 
 _ENDINGS = {
     frozenset({CallFate.DONE}): Ending.DONE,
+    frozenset({CallFate.FORMATTED}): Ending.DONE,
+    frozenset({CallFate.DONE, CallFate.FORMATTED}): Ending.DONE,
     frozenset({CallFate.NOT_DONE}): Ending.FAILED,
 }
 
 
-async def reconcile(started: ToolStarted, files: Files) -> ToolFinished:
+async def reconcile(
+    started: ToolStarted, files: Files, events: Sequence[Event] = ()
+) -> ToolFinished:
     """The result of a call whose end was not recorded, as far as it can be known."""
     if started.command:
         text = (
@@ -321,7 +346,8 @@ async def reconcile(started: ToolStarted, files: Files) -> ToolFinished:
     if not started.changes:
         text = f"The task was interrupted during this call: {started.title}. It may have happened."
         return ToolFinished(call_id=started.call_id, text=text, ending=Ending.UNKNOWN)
-    fates = {change.path: await _fate(change, files) for change in started.changes}
+    changes, formatted = started.changes, was_formatted(events, started.call_id)
+    fates = {change.path: await _fate(change, files, formatted=formatted) for change in changes}
     lines = [f"{path}: the change {fate.value}." for path, fate in fates.items()]
     return ToolFinished(
         call_id=started.call_id,
@@ -330,7 +356,7 @@ async def reconcile(started: ToolStarted, files: Files) -> ToolFinished:
     )
 
 
-async def _fate(change: Change, files: Files) -> CallFate:
+async def _fate(change: Change, files: Files, *, formatted: bool) -> CallFate:
     try:
         await files.remove_unfinished(change)
         now = await files.sha(change.path)
@@ -338,4 +364,6 @@ async def _fate(change: Change, files: Files) -> CallFate:
         return CallFate.UNKNOWN
     if now == change.after:
         return CallFate.DONE
+    if formatted:
+        return CallFate.FORMATTED
     return CallFate.NOT_DONE if now == change.before else CallFate.UNKNOWN

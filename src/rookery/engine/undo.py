@@ -29,6 +29,7 @@ from rookery.core.replies import PUT_BACK
 from rookery.core.undo_plan import (
     approved_by_user,
     background_call,
+    is_folder,
     named_checkpoints,
     steps_since,
     unsettled,
@@ -41,6 +42,7 @@ from rookery.engine.ports.workspace import Checkpoints, Restored
 MOST_NAMED = 20
 CHANGED = "A command changed protected files"
 APPROVED = "The command you approved changed protected files; its changes stay"
+FORMATTED = "While an edited file was formatted, others changed too; undo covers them"
 CHANGED_OUTSIDE = "A command changed files outside the scope"
 CHANGED_BEFORE_A_CRASH = (
     "The last command of this session was interrupted, and protected files have "
@@ -62,6 +64,8 @@ class _Watched(Struct, frozen=True):
     """When its files were saved, in milliseconds."""
     narrowed: bool = False
     """Whether it could not write governance files; changes of those came from elsewhere."""
+    formatted: bool = False
+    """Whether it is an edit after which a formatter ran, which could write anywhere."""
 
 
 class _Saved(Struct, frozen=True):
@@ -111,13 +115,17 @@ class Undo:
         self._settled = anyio.Event()
         self._settled.set()
 
-    async def before(self, call: ToolCall, action: Action, *, narrowed: bool = False) -> None:
+    async def before(
+        self, call: ToolCall, action: Action, *, narrowed: bool = False, formatted: bool = False
+    ) -> None:
         """Save the files that the call may change, after the previous call's changes are
-        recorded. `narrowed` marks a command that can write only part of the workspace."""
+        recorded. `narrowed` marks a command that can write only part of the workspace,
+        `formatted` an edit after which a formatter runs, which could write anywhere."""
         if not action.may_change_files:
             return
         await self._settled.wait()
-        paths = None if action.command or action.external else [c.path for c in action.changes]
+        edits = [change.path for change in action.changes]
+        paths = None if action.command or action.external or formatted else edits
         began = self._log.append(SavingFiles(call_id=call.id)).ts
         saved = await self._checkpoints().save(paths)
         if not saved.id:
@@ -138,18 +146,20 @@ class Undo:
         self._watched[call.id] = _Watched(
             call.id,
             paths,
-            frozenset(t.path for t in judged if t.deed is not Deed.READ),
+            frozenset([*(t.path for t in judged if t.deed is not Deed.READ), *edits]),
             approved=approved_by_user(self._log.events, call.id),
             git=action.judgement.git if action.judgement else GitUse.NONE,
             began=began,
             narrowed=narrowed,
+            formatted=formatted,
         )
 
     async def after(self, call_id: str) -> None:
         """Record what the call changed; for a command, in the background."""
         self.settle_soon(call_id)  # so that cancelling the step only ends the waiting
         watched = self._watched.get(call_id)
-        if watched and (watched.paths is not None or self._governed):
+        known = watched and (watched.paths is not None or watched.formatted)
+        if watched and (known or self._governed):
             await self._settled.wait()
 
     @property
@@ -198,7 +208,8 @@ class Undo:
         lost = unsettled(self._log.events)
         if lost is None:
             return
-        watched = replace(self._from_log(lost.call_id), paths=lost.paths)
+        found = self._from_log(lost.call_id)
+        watched = replace(found, paths=lost.paths, expected=frozenset(lost.edits))
         self._newest = before = _Saved(lost.checkpoint, lost.since)
         saved = await self._checkpoints().save(lost.paths)
         if not saved.id:
@@ -273,7 +284,9 @@ class Undo:
             after = (await self._revert(before.id, after, forbidden, CHANGED)).after or after
             differs = False  # everything may have been reverted
         changed = await self._append_change(watched, before, after, differs=differs)
-        if watched.paths is None and self._governed:
+        if watched.formatted:
+            self._note_other_changes(effects, watched)
+        elif watched.paths is None and self._governed:
             self._steps[watched.call_id] = (before.id, after, changed)
             left = [effect for effect in effects if effect.path not in forbidden]
             changes = self._governance.rules.changes
@@ -308,6 +321,12 @@ class Undo:
             )
         )
         self._newest = _Saved(done.after, event.seq)
+
+    def _note_other_changes(self, effects: Sequence[Effect], watched: _Watched) -> None:
+        """Tell the user what else changed while an edit was made and formatted."""
+        files = (e.path for e in effects if not is_folder(e.before) and not is_folder(e.after))
+        if found := [path for path in files if path not in watched.expected]:
+            self._log.append(Noted(text=f"{FORMATTED}: {_named(found)}."))
 
     def _forbidden_changes(self, effects: Sequence[Effect], watched: _Watched) -> Sequence[str]:
         """Protected files that a command changed without approval."""

@@ -232,7 +232,7 @@ class AllowRules:
         return AllowRule(
             tool="command",
             workspace=self._workspace,
-            command=action.command,
+            command=action.template or action.command,
             cwd=action.cwd,
             expires=self._now() + RULE_LIFETIME_MS,
         )

@@ -1,7 +1,9 @@
 """Facts about the work: requests, calls, files, intents, and notices to the model."""
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Block, Image, Text
@@ -206,6 +208,13 @@ class FilesChanged(Lasting, frozen=True, kw_only=True):
     since: int
 
 
+class FormatterStarted(Lasting, frozen=True, kw_only=True):
+    """A call wrote its files, and a formatter is about to change them again."""
+
+    call_id: str
+    command: str
+
+
 class FilesRestored(Lasting, frozen=True, kw_only=True):
     """Files were restored as of event `to`: `count` of them, the first ones listed. `kept` were
     skipped because someone else had changed them."""
@@ -228,6 +237,23 @@ class CompletionOffered(Lasting, frozen=True, kw_only=True):
 
     result: str
     spoken: bool = False
+
+
+class CheckRun(Struct, frozen=True, kw_only=True):
+    """The result of one of the project's checks."""
+
+    command: str
+    state: Literal["passed", "failed", "not_run"]
+    output: str = ""
+    """The end of a failed check's output, or why it was not run."""
+
+
+class ChecksRun(Lasting, frozen=True, kw_only=True):
+    """The project's checks were run: before the first edit, or because the model says that the
+    work is done. `returned` if the model was given new failures."""
+
+    checks: tuple[CheckRun, ...]
+    returned: bool = False
 
 
 class Condensing(Passing, frozen=True, kw_only=True):
@@ -296,9 +322,11 @@ WorkFact: TypeAlias = (
     | SavingFiles
     | CheckpointSaved
     | FilesChanged
+    | FormatterStarted
     | FilesRestored
     | TodosChanged
     | CompletionOffered
+    | ChecksRun
     | Condensing
     | Condensed
     | HistoryRepaired

@@ -13,6 +13,7 @@ from rookery.core.facts import (
     ApprovalSwitched,
     Asked,
     AssistantSpoke,
+    ChecksRun,
     CompletionOffered,
     Condensed,
     CriteriaChecked,
@@ -226,6 +227,8 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, completion=None, failed_checks=state.failed_checks + 1)
         case CriteriaChecked():
             return replace(state, checked=True, failed_checks=0)
+        case ChecksRun(returned=True):
+            return replace(state, completion=None)
         case Condensed(usage=usage):
             asked = usage != Usage()
             spent = spent_with(replace(state.spent, requests=state.spent.requests + asked), usage)

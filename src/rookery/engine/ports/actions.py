@@ -185,6 +185,8 @@ class Action(Struct, frozen=True, kw_only=True, dict=True):
     ordinary: Sequence[str] = ()
     command: str = ""
     cwd: str = ""
+    template: str = ""
+    """The setting that the command was made from; "always" allows it for all files."""
     where: str = ""
     """What a command is confined to, as one line for the approval question."""
     judgement: Judgement | None = None

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.asks import Ruling
@@ -198,6 +199,37 @@ class TaskGovernance:
 
     async def begin(self) -> None:
         """Called before the first step after a task was opened or resumed."""
+
+
+class EditChecks:
+    """Formatters, checks and language servers, which look at what edits do. This base class has
+    none."""
+
+    def formats(self, action: Action) -> bool:
+        """Whether a formatter runs after this edit."""
+        return False
+
+    async def begin(self, action: Action) -> None:
+        """Called before an edit, to learn what is wrong already."""
+
+    async def format(self, call: ToolCall, action: Action) -> None:
+        """Run formatters on the files that a call wrote."""
+
+    async def report(self, action: Action, permit: Permit, outcome: Outcome) -> Outcome:
+        """Called after an edit. Returns the outcome with the problems that are new."""
+        return outcome
+
+    async def end_turn(self) -> None:
+        """Called when the model says that the work is done. New problems go back to it once."""
+
+
+class Acting(Struct, frozen=True):
+    """How actions are performed that the model did not request, if the gate permits them."""
+
+    act: Callable[[ToolCall, Action], Awaitable[Outcome]]
+    act_within: Callable[[ToolCall, Action], Awaitable[Outcome]]
+    """For a command that is part of an edit: governance and undo cover it with the edit."""
+    context: Callable[[ToolCall], ToolContext]
 
 
 class RuleBook(Protocol):
