@@ -21,9 +21,9 @@ from rookery.core.hosts import faulty_entries
 from rookery.core.settings import Settings
 from rookery.core.undo_plan import approved_by_user, background_commands, was_started
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports.actions import Action, GitUse
+from rookery.engine.ports.actions import Action, GitUse, Permit
 from rookery.engine.ports.hooks import Hook, RuleBook
-from rookery.engine.ports.workspace import Shell
+from rookery.engine.ports.workspace import Launch, Shell
 from rookery.governance.layout import was_written
 from rookery.permissions.restrictions import (
     protected_paths,
@@ -44,6 +44,7 @@ from rookery.workspace.terminal import Terminal
 
 if TYPE_CHECKING:
     from rookery.app.local_host import HostParts
+    from rookery.diagnostics.languages import FoundServer
 
 
 class CommandParts:
@@ -80,6 +81,16 @@ class CommandParts:
 
     def close(self) -> None:
         self.sandbox.close()
+
+    def confine(self, found: "FoundServer") -> Launch:
+        """How to start a language server: as a command, without a network, and with the
+        workspace read-only if it need not write there. Raises `ToolError`."""
+        reads_only = self.sandbox.narrows and not found.row.writes
+        permit = Permit("language server", writable=frozenset() if reads_only else None)
+        launcher = SandboxLauncher(
+            self._host.files.boundaries, self.sandbox, lambda: self.git_views.repositories
+        )
+        return launcher(found.argv, permit, found.root)
 
     def shielded(self, effects: Sequence[Effect], expected: Collection[str]) -> Sequence[str]:
         """Return the protected files that a command changed without approval. Files that the

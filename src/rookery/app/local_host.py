@@ -23,6 +23,7 @@ from msgspec import Struct
 from rookery import VERSION
 from rookery.app import use_declared_tools
 from rookery.app.briefing import Briefing, workspace_files
+from rookery.app.edit_checks import open_language_servers
 from rookery.app.extra_tools import (
     Browsers,
     ExtraTools,
@@ -237,6 +238,8 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
             return self.commands.network.knows(host)
 
         return Browsers(self.settings, self.start_soon, knows if self.only_known_hosts else None)
+
+    language_servers = cached_property(open_language_servers)
 
     @cached_property
     def tools(self) -> dict[str, Tool[Any]]:

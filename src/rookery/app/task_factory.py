@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import anyio.lowlevel
 
-from rookery.app.briefing import Briefing
+from rookery.app.briefing import Briefing, details_source
+from rookery.app.edit_checks import TaskEdits
 from rookery.core.asks import Ruling, joined
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
@@ -103,6 +104,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
         tolerates=lambda *call: governance.rules.tolerates_stale(*call),
     )
     rules = AllowRules(parts.places.rules_file, parts.workspace, place=files.place, now=now)
+    edits = TaskEdits(parts, log)
     deps = TaskDeps(
         tools=parts.tools | ({browser.name: browser} if browser else {}),
         equip=partial(briefing.equip, notify_user, lambda: governance.rules.tools()),
@@ -122,8 +124,10 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
             commands,
             *_approval_hooks(parts, rules, browser, automatic),
             *_web_hooks(parts, rules, automatic),
+            edits,
         ],
         governance=governance,
+        edit_checks=edits.bind,
         rules=rules,
         checkpoints=lambda: parts.checkpoints,
         shielded=partial(_shielded, parts),

@@ -25,12 +25,14 @@ from rookery.core.settings_sections import (
     GovernanceSettings,
     HookSettings,
     IndexSettings,
+    LanguageServerSettings,
     LimitSettings,
     ManagerSettings,
     ModelDescription,
     ModeSettings,
     Name,
     SandboxSettings,
+    Seconds,
     SettingsSection,
     Texts,
     TraceSettings,
@@ -72,6 +74,11 @@ class Settings(SettingsSection, frozen=True):
     approve_modes: Whether switching to another mode is auto-approved.
     approve_subtasks: Whether starting sub-tasks is auto-approved.
     approve_in_scope: Whether edits within the scope of the selected intent are auto-approved.
+    checks: Commands that check the work when the model says that it is done, such as `pytest -q`.
+        One with `{file}` runs after each edit of a file.
+    formatters: Commands that format a file after an edit, as `PATTERN: COMMAND`: `*.py: ruff
+        format {file}`.
+    check_seconds: Seconds after which a check or a formatter is stopped.
     """
 
     provider: Name | None = None
@@ -97,6 +104,9 @@ class Settings(SettingsSection, frozen=True):
     approve_modes: bool = False
     approve_subtasks: bool = False
     approve_in_scope: bool = False
+    checks: Texts = ()
+    formatters: Texts = ()
+    check_seconds: Seconds = 120.0
     context: ContextSettings = ContextSettings()
     commands: CommandSettings = CommandSettings()
     governance: GovernanceSettings = GovernanceSettings()
@@ -107,6 +117,7 @@ class Settings(SettingsSection, frozen=True):
     index: IndexSettings = IndexSettings()
     browser: BrowserSettings = BrowserSettings()
     web: WebSettings = WebSettings()
+    language_servers: LanguageServerSettings = LanguageServerSettings()
     ui: UiSettings = UiSettings()
     manager: ManagerSettings = ManagerSettings()
     limits: LimitSettings = LimitSettings()

@@ -235,6 +235,21 @@ class WebSettings(SettingsSection, frozen=True):
     search_url: Address | None = None
 
 
+class LanguageServerSettings(SettingsSection, frozen=True):
+    """
+    use: Whether language servers look for problems after an edit. "on": if commands run in a
+        sandbox, which confines the servers too. "always": also without one.
+    add: More servers, as `PATTERN: COMMAND`: `*.lua: lua-language-server`.
+    skip: Servers that are not used, by the name of their program.
+    seconds: Seconds that an edit waits for their answer. Later ones come with the next edit.
+    """
+
+    use: Literal["on", "always", "off"] = "on"
+    add: Texts = ()
+    skip: Texts = ()
+    seconds: Seconds = 3.0
+
+
 class UiSettings(SettingsSection, frozen=True):
     """
     colour: Whether output is coloured. "auto": only in a terminal.

@@ -125,6 +125,9 @@ async def _perform(
     kp("tool.started")
     try:
         outcome = await action.perform(permit)
+        kp("tool.performed")
+        written = await written_texts(ctx.files, action)
+        await checks.format(call, action)
     except anyio.get_cancelled_exc_class():
         if action.command:
             stopped = Outcome(text=STOPPED_BY_USER, ending=Ending.FAILED)
@@ -136,12 +139,13 @@ async def _perform(
     except ToolError as error:
         outcome = _with_approval_text(answer, _refusal(gate.with_code(call, error)))
         return await gate.governance.rules.ended(call, action, outcome) or outcome
-    kp("tool.performed")
-    written = await written_texts(ctx.files, action)
-    await checks.format(call, action)
     outcome = await gate.report(call, action, outcome)
     outcome = await with_amendments(ctx.files, action, permit, written, outcome)
-    outcome = await checks.report(action, permit, outcome)
+    try:
+        outcome = await checks.report(action, permit, outcome)
+    except anyio.get_cancelled_exc_class():
+        undo.settle_soon(call.id)
+        raise
     return _with_approval_text(answer, outcome)
 
 

@@ -6,7 +6,6 @@ The commands come from the repository's intent file. The caller must have made s
 run: a person who closes an intent has seen them, and a task runs them with its own permissions.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import pairwise
@@ -17,8 +16,8 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import CriterionCheck, Ending
-from rookery.core.limits import KIB
 from rookery.engine.ports.actions import Action, GitUse, Outcome, Permit
+from rookery.engine.ports.checks import CheckResult, run_check
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import Shell
 from rookery.errors import ToolError
@@ -155,39 +154,6 @@ Act = Callable[[ToolCall, Action], Awaitable[Outcome]]
 _MARKS = {"passed": "✓", "failed": "✗", "not_run": "?", "manual": "?"}
 LONGEST_OUTPUT = 2_000
 LONGEST_LINE = 200
-LARGEST_TAIL = 64 * KIB
-LAST_LINES = 20
-
-
-class CheckResult(Struct, frozen=True, kw_only=True):
-    """Result of a check. `exit_code` is None if the command never ran; then `tail` says why."""
-
-    ok: bool
-    exit_code: int | None
-    seconds: float
-    tail: tuple[str, ...] = ()
-    timed_out: bool = False
-
-
-class _LastOutput:
-    """Keeps only the end of a command's output."""
-
-    id = ""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._data = b""
-
-    def write(self, data: bytes) -> None:
-        self.size += len(data)
-        self._data = (self._data + data)[-LARGEST_TAIL:]
-
-    def close(self) -> None:
-        pass
-
-    def last_lines(self) -> tuple[str, ...]:
-        lines = self._data.decode("utf-8", "replace").splitlines()
-        return tuple(lines[-LAST_LINES:])
 
 
 async def check_criteria(
@@ -236,26 +202,6 @@ async def check_criterion(
     except ToolError as error:
         return CheckResult(ok=False, exit_code=None, seconds=0.0, tail=(str(error),))
     return await run_check(permit, shell, seconds=verify.timeout_s)
-
-
-async def run_check(permit: Permit, shell: Shell, *, seconds: float) -> CheckResult:
-    """Run a permitted command; a time-out or cancellation ends all its processes."""
-    output = _LastOutput()
-    started = time.monotonic()
-    try:
-        async with shell.run(permit, seconds=seconds, keep=output) as running:
-            end = await running.end()
-    except ToolError as error:
-        return CheckResult(
-            ok=False, exit_code=None, seconds=time.monotonic() - started, tail=(str(error),)
-        )
-    return CheckResult(
-        ok=end.exit_code == 0 and not (end.timed_out or end.flooded or end.stopped),
-        exit_code=end.exit_code,
-        seconds=time.monotonic() - started,
-        tail=output.last_lines(),
-        timed_out=end.timed_out,
-    )
 
 
 async def _check(

@@ -9,9 +9,8 @@ import anyio.to_thread
 import pytest
 
 from rookery.core.limits import Limits
+from rookery.engine.ports.checks import LARGEST_TAIL, CheckResult
 from rookery.governance.criteria import (
-    LARGEST_TAIL,
-    CheckResult,
     check_criterion,
 )
 from rookery.governance.intents.intent import Verify

@@ -196,9 +196,8 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case ToolFinished():
             return _after_call(state, fact)
         case CompletionOffered(result=result, spoken=spoken):
-            mistakes = 0 if spoken else state.mistakes
-            done = replace(state, completion=result, words=None, mistakes=mistakes)
-            return replace(done, failure=None, failures=0)
+            done = replace(state, completion=result, words=None, failure=None, failures=0)
+            return replace(done, mistakes=0) if spoken else done
         case Reminded(mistake=mistake, nudge=nudge):
             reset = replace(state, words=None, failure=None)
             return replace(reset, mistakes=state.mistakes + mistake, nudges=state.nudges + nudge)
@@ -221,14 +220,12 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, intent=None, unread_intent=False, distrusted=distrusted)
         case ScopeGranted():
             return replace(state, grants=(*state.grants, fact))
-        case CriteriaChecked(by_hook=True, failed=failed):
-            return replace(state, completion=None) if failed else state
+        case CriteriaChecked(by_hook=True, failed=returned) | ChecksRun(returned=returned):
+            return replace(state, completion=None) if returned else state
         case CriteriaChecked(failed=True) if state.failed_checks < PATIENCE_WITH_CHECKS:
             return replace(state, completion=None, failed_checks=state.failed_checks + 1)
         case CriteriaChecked():
             return replace(state, checked=True, failed_checks=0)
-        case ChecksRun(returned=True):
-            return replace(state, completion=None)
         case Condensed(usage=usage):
             asked = usage != Usage()
             spent = spent_with(replace(state.spent, requests=state.spent.requests + asked), usage)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.core.text.terminal_text import cells_of, counted, harmless_line
+from rookery.engine.ports.checks import CheckResult
 from rookery.errors import RookeryError, SettingsError
 from rookery.governance.cli.common import (
     FINDINGS,
@@ -27,7 +28,7 @@ from rookery.governance.cli.intents_changes import (
     set_status,
     tasks_note,
 )
-from rookery.governance.criteria import CheckResult, check_criterion, criterion_id
+from rookery.governance.criteria import check_criterion, criterion_id
 from rookery.governance.intents.intent import (
     Criterion,
     Intent,

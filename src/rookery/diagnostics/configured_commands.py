@@ -1,0 +1,137 @@
+"""Commands that the settings name: checks and formatters.
+
+They may come from a project, so each run goes through the gate. An answer of the user counts for
+the command as it stands in the settings, whichever file it is run on.
+"""
+
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import Asked, Ending
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.checks import CheckResult, run_check
+from rookery.engine.ports.hooks import TaskLog
+from rookery.engine.ports.tool import ToolContext
+from rookery.errors import ToolError
+from rookery.platform.paths import file_pattern
+
+FILE = "{file}"
+KEPT_LINES = 60
+Act = Callable[[ToolCall, Action], Awaitable[Outcome]]
+
+
+class FileCommand(Struct, frozen=True):
+    """A command for the files that fit one of its patterns."""
+
+    patterns: tuple[str, ...]
+    command: str
+
+    def fits(self, path: str) -> bool:
+        found = map(file_pattern, self.patterns)
+        return any(each.fits(path.split("/"), is_folder=False) for each in found if each)
+
+
+def parse_file_command(entry: str) -> FileCommand:
+    """Parse `PATTERN: COMMAND`; several patterns are separated by blanks. Raises `ValueError`
+    with a sentence."""
+    patterns, colon, command = entry.partition(":")
+    if not colon or not patterns.strip() or not command.strip():
+        raise ValueError(f"{entry!r} is not of the form `PATTERN: COMMAND`.")
+    names = tuple(patterns.replace(",", " ").split())
+    try:
+        for name in names:
+            file_pattern(name)
+    except ValueError as error:
+        raise ValueError(f"{entry!r} has a pattern that cannot be used: {error}.") from error
+    return FileCommand(names, command.strip())
+
+
+def for_file(template: str, path: str) -> str:
+    """The command for one file."""
+    name = f"./{path}" if path.startswith("-") else path
+    return template.replace(FILE, shlex.quote(name))
+
+
+class ConfiguredCommands:
+    """Runs commands of the settings for one task, if the gate permits them."""
+
+    def __init__(
+        self, log: TaskLog, context: Callable[[ToolCall], ToolContext], *, seconds: float
+    ) -> None:
+        self._log = log
+        self._context = context
+        self._seconds = seconds
+        self._runs = 0
+        self.agreed: set[str] = set()
+        """Commands of the settings that were permitted in this task."""
+        self._refused: dict[str, str] = {}
+        """Those that the user refused, with the reason. They are not asked about again."""
+
+    async def run(
+        self,
+        template: str,
+        act: Act,
+        *,
+        kind: str,
+        path: str = "",
+        writable: Sequence[str] | None = None,
+        notes: Sequence[str] = (),
+    ) -> CheckResult:
+        """Run the command, on the file at `path` if there is one. It can write only `writable`
+        paths of the workspace, if these are given. A run that the gate refuses has no exit
+        code."""
+        if why := self._refused.get(template):
+            return _not_run(why)
+        self._runs += 1
+        call = ToolCall(id=f"{kind}-{len(self._log.events)}-{self._runs}", name=kind)
+        found: list[CheckResult] = []
+        action = self._action(template, call, path, found, writable, notes)
+        try:
+            await act(call, action)
+        except ToolError as error:
+            if self._was_asked(call.id):
+                self._refused[template] = str(error)
+            return _not_run(str(error))
+        self.agreed.add(template)
+        return found[0]
+
+    def _action(
+        self,
+        template: str,
+        call: ToolCall,
+        path: str,
+        found: list[CheckResult],
+        writable: Sequence[str] | None,
+        notes: Sequence[str],
+    ) -> Action:
+        ctx, command = self._context(call), for_file(template, path) if path else template
+
+        async def perform(permit: Permit) -> Outcome:
+            narrowed = writable is not None and permit.confined
+            allowed = replace(permit, writable=frozenset(writable or ())) if narrowed else permit
+            result = await run_check(allowed, ctx.shell, seconds=self._seconds, lines=KEPT_LINES)
+            found.append(result)
+            ending = Ending.DONE if result.ok else Ending.FAILED
+            return Outcome(text="\n".join(result.tail), ending=ending, exit_code=result.exit_code)
+
+        return Action(
+            title=f"{call.name.capitalize()} {path or 'the work'}",
+            perform=perform,
+            command=command,
+            template=template,
+            where=ctx.shell.describe(confined=True),
+            judgement=ctx.judge(command, ""),
+            notes=notes,
+        )
+
+    def _was_asked(self, call_id: str) -> bool:
+        events = self._log.events
+        return any(isinstance(e.fact, Asked) and e.fact.call_id == call_id for e in events)
+
+
+def _not_run(why: str) -> CheckResult:
+    return CheckResult(ok=False, exit_code=None, seconds=0.0, tail=(why,))

@@ -1,0 +1,211 @@
+"""The language servers of a host, started with the first edit of a file they serve.
+
+Each edit is a job of its servers: they are shown the file before the edit, then after it. What they
+report more than before is new. A job that takes too long goes on in the background, and what it
+finds comes with a later edit.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+from msgspec import Struct, field
+
+from rookery.core.settings_sections import LanguageServerSettings
+from rookery.diagnostics.language_server import LanguageServer, Start
+from rookery.diagnostics.languages import SERVERS, FoundServer, added_servers, find_servers
+from rookery.diagnostics.lsp_wire import ServerGone
+from rookery.diagnostics.problems import Problem, new_problems
+
+LIVES = 2
+"""How often a server is started."""
+MOST_SERVERS = 6
+LARGEST_TEXT = 1_000_000
+"""Characters of a file that servers are shown."""
+
+
+class FoundProblems(Struct, kw_only=True):
+    """What is new since the last time: in the edited files, and elsewhere by file."""
+
+    new: list[Problem] = field(default_factory=list)
+    elsewhere: dict[str, list[Problem]] = field(default_factory=dict)
+    solved: int = 0
+
+
+class _Slot:
+    """One server and its work. `known` are the problems of each file that were accounted for;
+    None if they could not be found out."""
+
+    def __init__(self, found: FoundServer) -> None:
+        self.found = found
+        self.server: LanguageServer | None = None
+        self.known: dict[str, tuple[Problem, ...] | None] = {}
+        self.working = anyio.Lock()
+        self.waiting = 0
+        self.idle = anyio.Event()
+        self.idle.set()
+        self.settled = False
+        self.given_up = False
+
+
+class LanguageServers:
+    def __init__(
+        self,
+        workspace: Path,
+        settings: LanguageServerSettings,
+        *,
+        start: Start,
+        allowed: Callable[[], Awaitable[bool]],
+        start_soon: Callable[..., None],
+    ) -> None:
+        """`allowed` returns whether servers may run here, which is asked before the first one
+        starts."""
+        self._workspace = workspace
+        self._settings = settings
+        self._start = start
+        self._allowed = allowed
+        self._start_soon = start_soon
+        self._slots: dict[tuple[str, Path], _Slot] = {}
+        self._edited: set[str] = set()
+        self.notes: list[str] = []
+        """Sentences for the user that were not shown yet."""
+        try:
+            self._rows = (*added_servers(settings.add), *SERVERS)
+        except ValueError as error:
+            self._rows = SERVERS
+            self.notes.append(f"language_servers.add: {error} It was ignored.")
+
+    def before_edit(self, path: str, text: str | None) -> None:
+        """Show the servers a file that is about to be edited; None if it does not exist."""
+        for slot in self._slots_for(path):
+            if text is None:
+                slot.known.setdefault(path, ())
+            elif len(text) <= LARGEST_TEXT:
+                self._give(slot, partial(self._learn, slot, path, text))
+
+    def after_edit(self, path: str, text: str | None) -> None:
+        """Show the servers a file that was edited; None if it was deleted."""
+        self._edited.add(path)
+        for slot in self._slots_for(path):
+            if text is None or len(text) <= LARGEST_TEXT:
+                self._give(slot, partial(self._show, slot, path, text))
+
+    async def wait(self) -> None:
+        """Wait for the servers, but not longer than the settings say."""
+        with anyio.move_on_after(self._settings.seconds):
+            for slot in self._slots.values():
+                await slot.idle.wait()
+
+    def collect(self) -> FoundProblems:
+        """What the servers that have answered found since the last time."""
+        found = FoundProblems()
+        done = [slot for slot in self._slots.values() if not slot.waiting and slot.server]
+        for slot in done:
+            self._collect(slot, found)
+        if len(done) == len(self._slots):
+            self._edited.clear()
+        return found
+
+    def all_problems(self) -> list[str]:
+        """Every problem that is known now."""
+        servers = [slot.server for slot in self._slots.values() if slot.server]
+        found = {each for server in servers for many in server.problems.values() for each in many}
+        return list(map(str, sorted(found, key=lambda each: (each.path, each.line, each.column))))
+
+    def _collect(self, slot: _Slot, found: FoundProblems) -> None:
+        assert slot.server
+        for path, now in slot.server.problems.items():
+            before = slot.known.get(path, () if slot.settled or path in self._edited else None)
+            slot.known[path] = now
+            if before is None:
+                continue
+            new = new_problems(before, now)
+            if path in self._edited:
+                found.new += new
+                found.solved += max(0, len(before) - len(now))
+            elif new:
+                found.elsewhere.setdefault(path, []).extend(new)
+        slot.settled = True
+
+    def _slots_for(self, path: str) -> Iterator[_Slot]:
+        rows, skip = self._rows, self._settings.skip
+        for found in find_servers(path, self._workspace, rows=rows, skip=skip):
+            key = found.row.name, found.root
+            if key not in self._slots and len(self._slots) < MOST_SERVERS:
+                slot = self._slots[key] = _Slot(found)
+                self._start_soon(self._keep_running, slot)
+            if (known := self._slots.get(key)) and not known.given_up:
+                yield known
+
+    async def _keep_running(self, slot: _Slot) -> None:
+        if await self._allowed():
+            for _ in range(LIVES):
+                slot.known.clear()
+                slot.settled = False
+                slot.server = LanguageServer(slot.found, self._workspace, self._start)
+                await slot.server.run()
+            self.notes.append(
+                f"{slot.found.program} ended {LIVES} times and is not used again in this run. "
+                f"{slot.server.failure if slot.server else ''}"
+            )
+        slot.given_up = True
+        slot.server = None
+        slot.idle.set()
+
+    def _give(self, slot: _Slot, job: Callable[[], Awaitable[None]]) -> None:
+        slot.waiting += 1
+        slot.idle = anyio.Event() if slot.idle.is_set() else slot.idle
+        self._start_soon(self._work, slot, job)
+
+    async def _work(self, slot: _Slot, job: Callable[[], Awaitable[None]]) -> None:
+        try:
+            async with slot.working:
+                await job()
+        except ServerGone:
+            pass  # `_keep_running` starts it again, or says why not
+        finally:
+            slot.waiting -= 1
+            if not slot.waiting:
+                slot.idle.set()
+
+    async def _learn(self, slot: _Slot, path: str, text: str) -> None:
+        server = await _ready(slot)
+        if server.shows(path, text):
+            return
+        answered = await server.show(path, text, saved=False)
+        slot.known[path] = server.problems.get(path, ()) if answered else None
+
+    async def _show(self, slot: _Slot, path: str, text: str | None) -> None:
+        server = await _ready(slot)
+        if text is None:
+            await server.forget(path)
+        else:
+            await server.show(path, text)
+
+
+async def _ready(slot: _Slot) -> LanguageServer:
+    """The server, once it can be used. Raises `ServerGone`."""
+    while slot.server is None:
+        if slot.given_up:
+            raise ServerGone("It is not used here.")
+        await anyio.sleep(0.01)
+    await slot.server.ready()
+    await slot.server.catch_up()
+    return slot.server
+
+
+def named_servers(
+    workspace: Path, settings: LanguageServerSettings
+) -> tuple[Sequence[FoundServer], Collection[str]]:
+    """The servers that are installed, and the names of those that are not."""
+    rows = (*added_servers(settings.add), *SERVERS)
+    found: list[FoundServer] = []
+    missing: list[str] = []
+    for row in rows:
+        name = f"any{next(iter(row.files))}"
+        here = list(find_servers(name, workspace, rows=(row,), skip=settings.skip))
+        found += here
+        if not here:
+            missing.append(row.commands[0][0])
+    return found, missing
