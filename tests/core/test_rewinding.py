@@ -14,6 +14,7 @@ from rookery.core.facts import (
     Fact,
     FilesChanged,
     FilesRestored,
+    FormatterStarted,
     Noted,
     Rewound,
     TaskOpened,
@@ -134,7 +135,15 @@ def test_a_lost_edit_is_settled_by_its_files():
     change = Change(path="x.py", before="1", after="2")
     started = ToolStarted(call_id="c", tool="edit", title="Edit x.py", changes=(change,))
     lost = unsettled(log(OPENED, CheckpointSaved(id="a", call_id="c"), started))
-    assert lost == Unsettled("c", "a", 2, ("x.py",))
+    assert lost == Unsettled("c", "a", 2, ("x.py",), ("x.py",))
+
+
+def test_a_lost_formatter_may_have_changed_any_file():
+    change = Change(path="x.py", before="1", after="2")
+    started = ToolStarted(call_id="c", tool="edit", title="Edit x.py", changes=(change,))
+    formatter = FormatterStarted(call_id="c", command="ruff format {file}")
+    lost = unsettled(log(OPENED, CheckpointSaved(id="a", call_id="c"), started, formatter))
+    assert lost == Unsettled("c", "a", 2, None, ("x.py",))
 
 
 def test_points_are_user_messages_and_possible_file_changes():

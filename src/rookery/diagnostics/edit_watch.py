@@ -37,6 +37,8 @@ from rookery.errors import ToolError
 from rookery.faults import kp
 
 CHECK, FORMAT = "check", "format"
+CACHES = (".ruff_cache", ".mypy_cache", ".pytest_cache", "node_modules/.cache")
+"""Folders that checkers and formatters fail without, if they cannot write there."""
 FROM_SETTINGS = "It is one of the {} in the settings."
 NEW_FAILURES = (
     "[automatic] The work was not offered as done, because it has new problems. Fix them, or say "
@@ -113,12 +115,12 @@ class EditWatch(EditChecks):
                     self._acting.act_within,
                     kind=FORMAT,
                     path=path,
-                    writable=(path,) if self._narrows() else None,
+                    writable=(path, *CACHES) if self._narrows() else None,
                     notes=(FROM_SETTINGS.format("formatters"),),
                 )
                 kp("format.ended")
                 if not result.ok:
-                    self._note_once(f"{template} did not format {path}", result.tail)
+                    self._note_once(f"The formatter failed: {template}", result.tail)
 
     async def report(self, action: Action, permit: Permit, outcome: Outcome) -> Outcome:
         if outcome.ending is not Ending.DONE or not action.changes:
@@ -177,7 +179,7 @@ class EditWatch(EditChecks):
             act,
             kind=CHECK,
             path=path,
-            writable=() if self._narrows() else None,
+            writable=CACHES if self._narrows() else None,
             notes=(FROM_SETTINGS.format("checks"),),
         )
         if result.exit_code is None:
@@ -264,10 +266,10 @@ class EditWatch(EditChecks):
         return file.text if file else None
 
     def _note_once(self, what: str, why: Sequence[str]) -> None:
-        text = f"{what}: {' '.join(line.strip() for line in why[-3:])[:300]}"
-        if text not in self._noted:
-            self._noted.add(text)
-            self._log.append(Noted(text=text))
+        if what not in self._noted:
+            self._noted.add(what)
+            reason = " ".join(line.strip() for line in why[-3:])
+            self._log.append(Noted(text=f"{what}: {reason[:300]}"))
 
 
 def _written(action: Action) -> list[str]:

@@ -18,14 +18,15 @@ from rookery import NAME, VERSION
 from rookery.core.text.terminal_text import harmless
 from rookery.diagnostics.languages import FoundServer
 from rookery.diagnostics.lsp_wire import LspConnection, ServerGone, framed
-from rookery.diagnostics.problems import Problem, read_problems
+from rookery.diagnostics.problems import Diagnostic, read_problems
 from rookery.errors import ToolError
 from rookery.platform.piped_process import PipedProcess
 
 START_SECONDS = 60.0
 ANSWER_SECONDS = 30.0
 """How long to wait in the background for what a server says about a file."""
-QUIET_SECONDS = 0.25
+LEAST_PATIENCE = 1.0
+QUIET_SECONDS = 0.2
 LONGEST_WORDS = 200
 MOST_OPEN = 40
 """Files that a server has open; the oldest is closed for another."""
@@ -54,9 +55,10 @@ class LanguageServer:
         """How often the server reported each file."""
         self._versions: dict[str, int | None] = {}
         """The version of each file that was reported last, if the server says so."""
-        self.problems: dict[str, tuple[Problem, ...]] = {}
+        self.problems: dict[str, tuple[Diagnostic, ...]] = {}
         """What was reported last of each file."""
         self.failure = ""
+        self._slowest = 0.0
 
     async def run(self) -> None:
         """Start the server and listen until it ends. `failure` says why it did."""
@@ -92,6 +94,7 @@ class LanguageServer:
             "rootUri": root,
             "rootPath": str(self.found.root),
             "workspaceFolders": [{"uri": root, "name": self.found.root.name}],
+            "initializationOptions": self.found.row.options,
             "capabilities": _CAPABILITIES,
         }
         with suppress(ServerGone):  # `listen` ends then, too
@@ -125,10 +128,20 @@ class LanguageServer:
             told = self._versions.get(path)
             return self._reports.get(path, 0) > before and told in (None, version)
 
-        with anyio.move_on_after(ANSWER_SECONDS):
+        started, patience = anyio.current_time(), self._patience(path)
+        with anyio.move_on_after(patience):
             await self._until(answered)
+            if before:
+                self._slowest = max(self._slowest, anyio.current_time() - started)
             await self._until_quiet()
-        return answered()
+        return answered() or patience < ANSWER_SECONDS
+
+    def _patience(self, path: str) -> float:
+        """Servers that name no version report only what changed, so their silence is an answer.
+        How long that takes is learnt from their other answers."""
+        if path not in self._reports or self._versions[path] is not None:
+            return ANSWER_SECONDS
+        return min(max(LEAST_PATIENCE, 3 * self._slowest), ANSWER_SECONDS)
 
     async def forget(self, path: str) -> None:
         """Tell the server that the file was deleted. Raises `ServerGone`."""
@@ -138,10 +151,11 @@ class LanguageServer:
         await self._announce(path, "deleted")
         self.problems.pop(path, None)
 
-    async def catch_up(self) -> None:
-        """Show the open files again that changed on disk since. Raises `ServerGone`."""
+    async def catch_up(self, but: str) -> None:
+        """Show the open files again that changed on disk since, `but` for one. Raises
+        `ServerGone`."""
         for path, known in list(self._open.items()):
-            if known.stamp != (stamp := _stamp(self._workspace / path)):
+            if path != but and known.stamp != (stamp := _stamp(self._workspace / path)):
                 try:
                     text = (self._workspace / path).read_text("utf-8")
                 except (OSError, ValueError):

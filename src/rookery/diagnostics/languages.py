@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -26,6 +27,8 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     """The language of each suffix, as the protocol names it."""
     commands: tuple[tuple[str, ...], ...]
     roots: tuple[str, ...] = ()
+    options: Mapping[str, Any] = {}
+    """What the server is told when it starts."""
     writes: bool = False
     """Whether it must write in the workspace, as one that builds the project."""
 
@@ -68,6 +71,7 @@ SERVERS = (
         files=_SCRIPTS,
         commands=(("typescript-language-server", "--stdio"),),
         roots=("tsconfig.json", "jsconfig.json", "package.json"),
+        options={"disableAutomaticTypingAcquisition": True},
     ),
     ServerRow(name="go", files={".go": "go"}, commands=(("gopls",),), roots=("go.work", "go.mod")),
     ServerRow(

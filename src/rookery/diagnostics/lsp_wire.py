@@ -88,7 +88,7 @@ class LspConnection:
         self._notified = notified
         self._writing = anyio.Lock()
         self._ids = 0
-        self._waiting: dict[int, _Reply] = {}
+        self._waiting: dict[int, _ServerReply] = {}
         self.ended = False
 
     async def listen(self) -> None:
@@ -106,7 +106,7 @@ class LspConnection:
     async def request(self, method: str, params: Any) -> Any:
         """The result of a request; None if the server reports an error. Raises `ServerGone`."""
         self._ids += 1
-        reply = self._waiting[self._ids] = _Reply()
+        reply = self._waiting[self._ids] = _ServerReply()
         try:
             await self._send({"id": self._ids, "method": method, "params": params})
             await reply.arrived.wait()
@@ -147,7 +147,7 @@ class LspConnection:
             return {"error": {"code": NO_SUCH_METHOD, "message": f"No such method: {method}"}}
 
 
-class _Reply:
+class _ServerReply:
     def __init__(self) -> None:
         self.arrived = anyio.Event()
         self.answered = False

@@ -18,7 +18,7 @@ MOST_READ = 2_000
 """Problems of one file that are looked at."""
 
 
-class Problem(Struct, frozen=True, kw_only=True):
+class Diagnostic(Struct, frozen=True, kw_only=True):
     """One problem. `line` and `column` count from 1; `text` is the line without its blanks."""
 
     path: str
@@ -42,7 +42,7 @@ class Problem(Struct, frozen=True, kw_only=True):
         return f"{where}: {kind}: {self.message}{f' [{origin}]' if origin else ''}"
 
 
-def read_problems(path: str, reported: Sequence[Any], text: str | None) -> tuple[Problem, ...]:
+def read_problems(path: str, reported: Sequence[Any], text: str | None) -> tuple[Diagnostic, ...]:
     """The errors and warnings among what a server reported of a file. Malformed ones are left
     out."""
     lines = text.splitlines() if text is not None else []
@@ -50,7 +50,7 @@ def read_problems(path: str, reported: Sequence[Any], text: str | None) -> tuple
     return tuple(each for each in found if each)
 
 
-def _read_problem(path: str, reported: Any, lines: Sequence[str]) -> Problem | None:
+def _read_problem(path: str, reported: Any, lines: Sequence[str]) -> Diagnostic | None:
     match reported:
         case {
             "range": {"start": {"line": int(line), "character": int(column)}},
@@ -60,7 +60,7 @@ def _read_problem(path: str, reported: Any, lines: Sequence[str]) -> Problem | N
             if severity not in (ERROR, WARNING):
                 return None
             code, source = reported.get("code"), reported.get("source")
-            return Problem(
+            return Diagnostic(
                 path=path,
                 line=line + 1,
                 column=column + 1,
@@ -78,10 +78,12 @@ def _on_one_line(text: str, longest: int) -> str:
     return words if len(words) <= longest else words[: longest - 1] + "…"
 
 
-def new_problems(before: Sequence[Problem], after: Sequence[Problem]) -> tuple[Problem, ...]:
+def new_problems(
+    before: Sequence[Diagnostic], after: Sequence[Diagnostic]
+) -> tuple[Diagnostic, ...]:
     """The problems of a file that were not there before."""
     places = Counter((*each.says, each.text) for each in before)
-    unknown: list[Problem] = []
+    unknown: list[Diagnostic] = []
     for each in after:
         if places[(*each.says, each.text)]:
             places[(*each.says, each.text)] -= 1
@@ -91,7 +93,7 @@ def new_problems(before: Sequence[Problem], after: Sequence[Problem]) -> tuple[P
     left = Counter[tuple[int, str, str, str]]()
     for (*says, _), count in places.items():
         left[tuple(says)] += count  # type: ignore[index]
-    new: list[Problem] = []
+    new: list[Diagnostic] = []
     for each in unknown:
         if left[each.says]:
             left[each.says] -= 1
@@ -101,12 +103,12 @@ def new_problems(before: Sequence[Problem], after: Sequence[Problem]) -> tuple[P
 
 
 def described_problems(
-    new: Sequence[Problem], elsewhere: Mapping[str, Sequence[Problem]], *, solved: int = 0
+    new: Sequence[Diagnostic], elsewhere: Mapping[str, Sequence[Diagnostic]], *, solved: int = 0
 ) -> str:
     """What to tell the model about new problems; empty if there is nothing to tell."""
     parts = []
     if new:
-        parts.append("New problems after this edit:\n" + "\n".join(_listed(new)))
+        parts.append("New problems:\n" + "\n".join(_listed(new)))
     errors = [each for found in elsewhere.values() for each in found if each.severity == ERROR]
     if errors:
         files = len({each.path for each in errors})
@@ -117,7 +119,7 @@ def described_problems(
     return "\n".join(parts)
 
 
-def _listed(problems: Sequence[Problem]) -> list[str]:
+def _listed(problems: Sequence[Diagnostic]) -> list[str]:
     errors = [each for each in problems if each.severity == ERROR]
     warnings = [each for each in problems if each.severity == WARNING]
     return [
@@ -126,7 +128,7 @@ def _listed(problems: Sequence[Problem]) -> list[str]:
     ]
 
 
-def _capped(problems: Sequence[Problem], most: int, kind: str) -> list[str]:
+def _capped(problems: Sequence[Diagnostic], most: int, kind: str) -> list[str]:
     left = len(problems) - most
     more = [f"and {_counted(left, f'more {kind}')}"] if left > 0 else []
     return [*map(str, problems[:most]), *more]

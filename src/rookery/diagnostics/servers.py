@@ -16,7 +16,7 @@ from rookery.core.settings_sections import LanguageServerSettings
 from rookery.diagnostics.language_server import LanguageServer, Start
 from rookery.diagnostics.languages import SERVERS, FoundServer, added_servers, find_servers
 from rookery.diagnostics.lsp_wire import ServerGone
-from rookery.diagnostics.problems import Problem, new_problems
+from rookery.diagnostics.problems import Diagnostic, new_problems
 
 LIVES = 2
 """How often a server is started."""
@@ -28,8 +28,8 @@ LARGEST_TEXT = 1_000_000
 class FoundProblems(Struct, kw_only=True):
     """What is new since the last time: in the edited files, and elsewhere by file."""
 
-    new: list[Problem] = field(default_factory=list)
-    elsewhere: dict[str, list[Problem]] = field(default_factory=dict)
+    new: list[Diagnostic] = field(default_factory=list)
+    elsewhere: dict[str, list[Diagnostic]] = field(default_factory=dict)
     solved: int = 0
 
 
@@ -40,7 +40,7 @@ class _Slot:
     def __init__(self, found: FoundServer) -> None:
         self.found = found
         self.server: LanguageServer | None = None
-        self.known: dict[str, tuple[Problem, ...] | None] = {}
+        self.known: dict[str, tuple[Diagnostic, ...] | None] = {}
         self.working = anyio.Lock()
         self.waiting = 0
         self.idle = anyio.Event()
@@ -170,28 +170,28 @@ class LanguageServers:
                 slot.idle.set()
 
     async def _learn(self, slot: _Slot, path: str, text: str) -> None:
-        server = await _ready(slot)
+        server = await _ready(slot, path)
         if server.shows(path, text):
             return
         answered = await server.show(path, text, saved=False)
         slot.known[path] = server.problems.get(path, ()) if answered else None
 
     async def _show(self, slot: _Slot, path: str, text: str | None) -> None:
-        server = await _ready(slot)
+        server = await _ready(slot, path)
         if text is None:
             await server.forget(path)
         else:
             await server.show(path, text)
 
 
-async def _ready(slot: _Slot) -> LanguageServer:
-    """The server, once it can be used. Raises `ServerGone`."""
+async def _ready(slot: _Slot, path: str) -> LanguageServer:
+    """The server, once it can be used and knows all files but this one. Raises `ServerGone`."""
     while slot.server is None:
         if slot.given_up:
             raise ServerGone("It is not used here.")
         await anyio.sleep(0.01)
     await slot.server.ready()
-    await slot.server.catch_up()
+    await slot.server.catch_up(but=path)
     return slot.server
 
 
