@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio.lowlevel
 
-from rookery.app.briefing import Briefing, details_source
+from rookery.app.briefing import Briefing
 from rookery.app.edit_checks import TaskEdits
 from rookery.core.asks import Ruling, joined
 from rookery.core.blocks import ToolCall
