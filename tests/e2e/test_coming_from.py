@@ -173,6 +173,8 @@ SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
     "AGENT status": Command("AGENT -p status", "Did you mean auth status?", code=2),
     "AGENT --cd FOLDER": _answered("--cd src", "Use -w FOLDER."),
     "AGENT --image FILE": Task("AGENT -p go --image ../picture.png"),
+    "AGENT --search": _answered("--search", "Web search needs no flag."),
+    "Read @https://…": Task("-p 'Read @https://10.0.0.1/'", sees="10.0.0.1 is a private address"),
     "AGENT --oss": _answered("--oss", "Use --provider ollama."),
     "AGENT --json": _answered("--json", "Use --output-format stream-json."),
     "AGENT --ask-for-approval": _answered("--ask-for-approval", "-a asks before every change"),

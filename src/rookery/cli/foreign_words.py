@@ -42,6 +42,7 @@ FLAGS: Mapping[str, str] = {
     "--thinking": "Use -r EFFORT.",
     "--variant": "Use -r EFFORT.",
     "--oss": "Use --provider ollama.",
+    "--search": f"Web search needs no flag. Choose an engine: {NAME} config set web.search brave",
     "--local-provider": "Use --provider ollama, lmstudio or local.",
     "--agent": "Use --mode MODE.",
     "--agents": f"Write modes in .rookery/modes.yaml; see: {NAME} modes",

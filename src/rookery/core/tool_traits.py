@@ -157,6 +157,8 @@ OTHER_AGENTS = {
     "search_files": "grep grep_search search ripgrep rg search_file_content text_search",
     "attempt_completion": "finish done complete final_answer submit task_complete completion",
     "ask_followup_question": "ask ask_user ask_question ask_user_question",
+    "web_fetch": "fetch fetch_url read_url get_url open_url",
+    "web_search": "google_web_search search_web internet_search",
     "update_todo_list": "todo_write todowrite update_plan write_todos",
 }
 """What other agents call a tool."""

@@ -105,7 +105,7 @@ def _log_in(provider: str, keys_file: Path, *, in_file: bool) -> int:
         print(f"note: {variable} is also set and is used instead.")
     model = "" if provider in DEFAULT_MODELS else " -m MODEL"
     if provider in SEARCH_KEYS:
-        print(f"Use it with: {NAME} settings set web.search {provider}")
+        print(f"Use it with: {NAME} config set web.search {provider}")
     else:
         print(f'Use it with: {NAME} --provider {provider}{model} "your task"')
     return 0
