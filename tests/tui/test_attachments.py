@@ -211,7 +211,7 @@ async def test_pictures_are_shown_above_the_input_and_removed(shot: Path):
         await played.pilot.press("x", "escape")
         await until(played.pilot, lambda: not played.text)
         assert played.attached == ["shot.png"]
-        await played.pilot.press(*["slash", *"theme", "space", "enter"])
+        await played.pilot.press(*["slash", *"theme", "space", *"light", "enter"])
         await until(played.pilot, lambda: not played.text)
         await played.shows("▣ 1 shot.png")
         await played.pilot.press("escape")

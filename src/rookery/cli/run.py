@@ -317,6 +317,7 @@ class FullScreenClient:
             theme=theme,
             themes=themes,
             problem=problem,
+            vim=ui.keys == "vim",
             status_line=ui.status_line,
             status_command=ui.status_command,
             notify=ui.notify,

@@ -14,6 +14,7 @@ Containment: TypeAlias = Literal["on", "required", "off"]
 Network: TypeAlias = Literal["known", "on", "off"]
 Colour: TypeAlias = Literal["auto", "always", "never"]
 Look: TypeAlias = Literal["auto", "dark", "light"]
+Keys: TypeAlias = Literal["usual", "vim"]
 Notify: TypeAlias = Literal["auto", "bell", "off"]
 Governance: TypeAlias = Literal["auto", "off", "observe", "enforce", "required"]
 LedgerHome: TypeAlias = Literal["ignore", "track", "notes"]
@@ -257,6 +258,7 @@ class UiSettings(SettingsSection, frozen=True):
     look: Older name of `theme`, which wins.
     theme: Theme of the full screen: "auto" (as the terminal's), "dark", "light", "high-contrast",
         "gruvbox", "nord", "solarized-light", or the name of a file of yours in `themes`.
+    keys: Keys of the input in the full screen: the usual ones, or vim's.
     status_line: A line below the input with fields in braces: model, mode, level, cost, context,
         branch, folder, intent and session.
     status_command: A command whose first line of output is the status line. It gets the fields as
@@ -269,6 +271,7 @@ class UiSettings(SettingsSection, frozen=True):
     oneshot: bool = False
     look: Look = "auto"
     theme: Name = "auto"
+    keys: Keys = "usual"
     status_line: Text = ""
     status_command: Text = ""
     notify: Notify = "auto"

@@ -34,6 +34,7 @@ from rookery.tui.question_queue import Notify
 from rookery.tui.rows.lines import RowKind
 from rookery.tui.session_view import Draft
 from rookery.tui.theme import DARK
+from rookery.tui.vim_keys import VimState
 
 SIDE_SCREEN_ACTIONS = (
     *("interrupt", "leave", "command", "copy", "toggle_theme", "use_theme", "suspend_process"),
@@ -61,6 +62,8 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     theme: str = DARK
     themes: Path = Path()
     """Folder of the user's own themes."""
+    vim: bool = False
+    """Whether the input area has vim's keys."""
     status_line: str = ""
     status_command: str = ""
     problem: str = ""
@@ -115,6 +118,7 @@ class FullScreen(KeyActions):
             opening.status_line, opening.status_command, page.show_own_status
         )
         self.themes_folder = opening.themes
+        page.composer.vim = VimState() if opening.vim else None
         self._router = InputRouter(
             self,
             self._session,

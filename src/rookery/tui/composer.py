@@ -5,6 +5,7 @@ import time
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.text import Text
 from textual import events
 from textual.binding import BindingType
@@ -18,6 +19,7 @@ from rookery.tui.attachments import Attachments
 from rookery.tui.input_files import InputHistory
 from rookery.tui.keys import COMPOSER_KEYS
 from rookery.tui.pick_list import run_binding
+from rookery.tui.vim_keys import VimMode, VimState, leave_insert, press
 
 SAVE_SECONDS = 0.3
 """Seconds until a changed draft is on disk."""
@@ -98,6 +100,8 @@ class Composer(TextArea):
         """Whether a picker is open, which takes some keys."""
         self.attachments: Attachments | None = None
         self._started_at = time.monotonic()
+        self.vim: VimState | None = None
+        """With vim's keys: the mode and the register."""
         self._is_chord = False
         """Whether the last key was Ctrl+X."""
 
@@ -112,6 +116,7 @@ class Composer(TextArea):
 
     def type_text(self, letters: str) -> None:
         """Insert text that was typed while another widget had the focus."""
+        self._begin_insert_mode()
         if not self.text:
             self._started_at = time.monotonic()
         self.insert(letters)
@@ -122,7 +127,7 @@ class Composer(TextArea):
 
     async def _on_key(self, event: events.Key) -> None:
         self._note_start(event)
-        if self._handle_key(event.key):
+        if self._handle_vim_key(event) or self._handle_key(event.key):
             event.stop()
             event.prevent_default()
         elif not await run_binding(self, event):
@@ -150,6 +155,49 @@ class Composer(TextArea):
             case _:
                 return False
         return True
+
+    def _handle_vim_key(self, event: events.Key) -> bool:
+        """Handle a letter in vim's normal mode. Returns whether it was one."""
+        state, letter = self.vim, event.character or ""
+        if state is None or state.mode is VimMode.INSERT or self.picking:
+            return False
+        if not event.is_printable or len(letter) != 1:
+            self.vim = replace(state, pending="")
+            return False
+        if state.pending or letter not in ("j", "k", "u"):
+            self._apply(press(replace(state, text=self.text, at=self._index), letter))
+        elif letter == "u":
+            self.undo()
+        elif not self._handle_key("down" if letter == "j" else "up"):
+            move = self.action_cursor_down if letter == "j" else self.action_cursor_up
+            move()
+        return True
+
+    @property
+    def _index(self) -> int:
+        """The cursor's place in the text."""
+        row, column = self.cursor_location
+        return sum(len(line) + 1 for line in self.text.split("\n")[:row]) + column
+
+    def _apply(self, after: VimState) -> None:
+        """Change the text as one step that can be undone."""
+        if after.text != self.text:
+            self.history.checkpoint()
+            self.replace(after.text, (0, 0), self.document.end)
+        self.move_cursor(self._location(after.at))
+        self.vim = after
+
+    def leave_insert_mode(self) -> bool:
+        """Esc with vim's keys. Returns whether there was a mode to leave."""
+        state = self.vim
+        if state is None or state.mode is VimMode.NORMAL:
+            return False
+        self._apply(leave_insert(replace(state, text=self.text, at=self._index)))
+        return True
+
+    def _begin_insert_mode(self) -> None:
+        if self.vim:
+            self.vim = replace(self.vim, mode=VimMode.INSERT, pending="")
 
     async def _on_paste(self, event: events.Paste) -> None:
         self._note_start(event)
@@ -195,6 +243,7 @@ class Composer(TextArea):
         self._cleared = text
 
     def empty(self) -> None:
+        self._begin_insert_mode()
         self._place, self._draft = None, ""
         self.load_text("")
 

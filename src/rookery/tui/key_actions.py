@@ -20,6 +20,7 @@ from rookery.tui.session_view import BUSY
 from rookery.tui.status_updates import REWIND_AGAIN, STOP_AGAIN
 from rookery.tui.task_controller import TaskController
 from rookery.tui.theme import DARK, LIGHT, THEMES, load_themes, textual_theme
+from rookery.tui.vim_keys import VimState
 
 
 def next_name(here: str, names: Sequence[str]) -> str:
@@ -71,6 +72,9 @@ class KeyActions(TaskController):
     async def action_back(self) -> None:
         """Close what is open, else stop the work, else clear the input."""
         page = self._page
+        can_leave_mode = page.composer.has_focus and not self._picker_control.is_open
+        if can_leave_mode and page.composer.leave_insert_mode():
+            return
         if await self._picker_control.cancel() or (page.panel.has_focus and page.panel.back()):
             return
         if page.panel.takes_text and page.composer.has_focus:
@@ -162,6 +166,11 @@ class KeyActions(TaskController):
     async def _edit_draft(self) -> None:
         await self._drafting.edit()
         self._questions.suspend()
+
+    def action_toggle_vim(self) -> None:
+        composer = self._page.composer
+        composer.vim = None if composer.vim else VimState()
+        self.toast(f"Vim keys: {'on' if composer.vim else 'off'}")
 
     def action_attach(self) -> None:
         """Attach the image in the clipboard."""

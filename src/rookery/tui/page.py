@@ -310,6 +310,8 @@ class BottomLine(Struct, frozen=True, kw_only=True):
     kind: ToastKind = "info"
     leaving: bool = False
     escape_warning: str = ""
+    vim: str = ""
+    """The mode of vim's keys."""
     working: str = ""
     seconds: int = 0
     place: str = ""
@@ -344,6 +346,8 @@ def status_line(doing: BottomLine, frame: int, theme: Theme, width: int) -> Text
         line = Text(doing.place, muted)
     else:
         line = Text(doing.hint, muted)
+    if doing.vim:
+        line = Text.assemble((f"{doing.vim}  ", theme.fg(theme.accent, bold=True)), line)
     if not right:
         return cut(line, width)
     tail = cut(Text(harmless_line(right), muted), max(8, width // 3))

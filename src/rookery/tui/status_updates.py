@@ -225,6 +225,7 @@ class StatusUpdates:
                 kind=kind,
                 leaving=self.is_leaving,
                 escape_warning=escape if now < until_escape else "",
+                vim=vim.mode.value if (vim := self._page.composer.vim) else "",
                 working=self._work() if is_working else "",
                 seconds=int(now - self._busy_since) if self._busy_since else 0,
                 place=self._page.transcript.place,
