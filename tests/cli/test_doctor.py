@@ -42,7 +42,7 @@ def stored(here: Path) -> dict[str, Finding]:
 
 
 def governed(here: Path) -> dict[str, Finding]:
-    found = check_governed(here, find_places(os.environ), Settings().hooks)
+    found = check_governed(here, find_places(os.environ), Settings())
     return {finding.name: finding for finding in found}
 
 

@@ -118,6 +118,7 @@ Other commands:
   rookery hooks      run your own programs before and after tool calls
   rookery trust      trust this folder; --forget, --list
   rookery doctor     check the installation and its protection
+  rookery context    list what the model gets in this folder, with sizes
   rookery models     list the models of your keys and of local servers
   rookery modes      modes: list, export to a file, import from one
   rookery config     settings: get, set, edit, explain where a value comes from
