@@ -14,6 +14,7 @@ from rookery.app.model_choice import (
     choose_model,
     facts_about,
     named_model,
+    own_address,
     usable_models,
 )
 from rookery.cli.reports import Exit, exit_code_of
@@ -189,3 +190,18 @@ def test_models_of_the_last_list_can_be_chosen_and_an_unknown_one_is_named(
     assert facts_about(settings, "groq", "our/listed", None).window == 64_000
     assert facts_about(settings, "groq", "our/own", None).window == 9
     assert facts_about(settings, "groq", "our/listed", "https://other.example").window == 128_000
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable", "given", "address"),
+    [
+        ("openai", "OPENAI_BASE_URL", "http://host:8000/v1/", "http://host:8000/v1"),
+        ("openai", "OPENAI_BASE_URL", "http://host:8000", "http://host:8000/v1"),
+        ("openai", "OPENAI_BASE_URL", "https://host/v1beta/openai", "https://host/v1beta/openai"),
+        ("anthropic", "ANTHROPIC_BASE_URL", "https://host", "https://host"),
+    ],
+)
+def test_the_address_in_a_vendors_variable_is_used(
+    provider: str, variable: str, given: str, address: str
+):
+    assert own_address(Settings(), provider, {variable: given}) == address

@@ -232,7 +232,7 @@ def test_choices_before_the_first_message_apply_to_it(
 ):
     reported = [
         ("/mode nosuch", "No such mode: 'nosuch'."),
-        ("/undo", "/undo works only while a task is open."),
+        ("/undo", "/undo works only in an open session."),
         ("/mode", "Use /mode with one of: code (now), ask,"),
         ("/model", "Use /model with a name, or PROVIDER NAME."),
         ("/approve", "Use /approve on or /approve off."),

@@ -39,13 +39,6 @@ def test_the_trust_question_comes_first(strange: Installed):
     assert not strange.home.exists()
 
 
-def test_without_a_model_the_trust_question_is_not_asked(strange: Installed):
-    with strange.terminal("go") as terminal:
-        before = terminal.wait_for("No model available: ")
-        assert QUESTION not in before
-        assert terminal.exit_code() == 3
-
-
 def test_text_typed_before_the_trust_question_stays_in_the_input(fresh: Installed):
     with LlmServer([finish()]) as server:
         ahead = fresh.terminal(*at(server))

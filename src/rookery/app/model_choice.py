@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.core.facts import FellBack
-from rookery.core.limits import CHOOSE_A_MODEL, NO_MODEL_CHOSEN
+from rookery.core.limits import CHOOSE_A_MODEL
 from rookery.core.queries import KnownModel
 from rookery.core.settings import Settings
 from rookery.engine.ports.model import ModelInfo, Provider
@@ -37,7 +37,6 @@ from rookery.providers.registry import (
     OTHER_NAMES,
     URL_VARIABLES,
     OpenProvider,
-    how_to_get_a_model,
     is_loopback,
     no_such_provider,
     open_provider,
@@ -47,9 +46,13 @@ from rookery.storage.keys import Key, find_key
 if TYPE_CHECKING:
     from rookery.providers.observed_server import ObservedServer
 
+BARE_ADDRESS = 2
+"""Slashes in an address without a path."""
 PROVIDERS = NAMES
 KEYS_OF_PROVIDERS = KEY_VARIABLES
 """The environment variable that holds the key of each provider."""
+FOUND_BY_KEY = BY_KEY
+"""Providers that are chosen by their key alone."""
 
 
 class ModelChoice(Struct, frozen=True):
@@ -220,7 +223,9 @@ def choose_model(
         raise SettingsError("Give --provider with --api-key.")
     choice = choice_without_flags(settings, environ, keys_file)
     if choice is None:
-        raise NoKey(anyio.run(_no_model_help, environ))
+        from rookery.app.local_models import no_model_help
+
+        raise NoKey(anyio.run(no_model_help, environ))
     return choice
 
 
@@ -284,9 +289,10 @@ def _key(
 def own_address(settings: Settings, provider: str, environ: Mapping[str, str]) -> str | None:
     """Return the address of the provider's API, if it is not the default one."""
     found = environ.get(URL_VARIABLES.get(provider, ""), "").rstrip("/")
-    # programs that introduced the variable expect it without /v1
-    if found and BASE_URLS[provider].endswith("/v1"):
-        found = f"{found.removesuffix('/v1')}/v1"
+    # Roo's own variable comes without /v1, and people leave it out after a bare host
+    if found and (provider == "roo" or found.count("/") == BARE_ADDRESS):
+        ending = "/v1" if BASE_URLS[provider].endswith("/v1") else ""
+        found = found.removesuffix(ending) + ending
     return settings.base_url or found or None
 
 
@@ -312,28 +318,6 @@ def _which(settings: Settings, provider: str) -> str:
         return ": the name of your deployment."
     address = f" --base-url {settings.base_url}" if settings.base_url else ""
     return f". To list them: {NAME} models {provider}{address}"
-
-
-async def _no_model_help(environ: Mapping[str, str]) -> str:
-    """Say how to get a model. Most new users see this first."""
-    from rookery.providers.listings import local_servers
-    from rookery.providers.model_files import local_files
-
-    for server in await local_servers():
-        if server.models:
-            return (
-                f"{NO_MODEL_CHOSEN}, but {server.provider} runs here. Use it with:\n"
-                f'  {NAME} --provider {server.provider} -m {server.models[0]} "your task"'
-            )
-    for file in local_files(environ):
-        return (
-            f"{NO_MODEL_CHOSEN}, but there is a model file from {file.source}. Use it with:\n"
-            f'  {NAME} --provider local -m {file.name} "your task"'
-        )
-    return (
-        "No model available: no key is set and no local server offers a model. "
-        f"Do one of these:\n{how_to_get_a_model()}"
-    )
 
 
 def facts_about(settings: Settings, provider: str, model: str, base_url: str | None) -> ModelInfo:

@@ -1,16 +1,128 @@
-"""What is settled before a session starts: whether the folder is trusted."""
+"""What is settled before a session starts: a model, then whether the folder is trusted."""
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rookery import NAME
+from rookery.app.model_choice import ModelChoice, NoKey, NoModelNamed, choose_model
 from rookery.cli.options import FrontEnd, Options
+from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import harmless
-from rookery.errors import StorageError, ToolError
+from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
+
+if TYPE_CHECKING:
+    from rookery.app.local_models import LocalModel
+
+MOST_LOCAL = 3
+HOW_APPROVALS_WORK = f"""\
+It shows every change, and every command that does more than read, and asks.
+Answer y or n, a for always, or say what to do instead. /undo takes it back.
+Commands run in a sandbox where this machine has one; {NAME} doctor tells."""
+
+
+def find_model(
+    settings: Settings, options: Options, places: Places
+) -> tuple[Settings, ModelChoice]:
+    """Choose the model of a run. If there is none, a user at a terminal is asked, and the answer
+    is stored. Raises `SettingsError` elsewhere, and if they leave."""
+    given = options.api_key
+    try:
+        return settings, choose_model(settings, os.environ, places.keys_file, given)
+    except NoModelNamed as error:
+        settings = _with_local_model(settings, error)
+    except NoKey as error:
+        if not options.interactive or options.once:
+            raise
+        settings = _asked_model(settings, places, error)
+    return settings, choose_model(settings, os.environ, places.keys_file, given)
+
+
+def _asked_model(settings: Settings, places: Places, error: NoKey) -> Settings:
+    """Ask for a key, a sign-in or a local model. Raises the error if the user leaves."""
+    from rookery.app.local_models import LocalModel, running_models
+    from rookery.app.model_choice import FOUND_BY_KEY
+    from rookery.providers.cli.auth_command import ask_and_store_key
+
+    try:
+        if settings.provider:
+            print(harmless(str(error)))
+            chosen: str | LocalModel = settings.provider
+        else:
+            chosen = _offered(running_models()[:MOST_LOCAL])
+        if isinstance(chosen, str):
+            ask_and_store_key(chosen, places.keys_file)
+    except EOFError:
+        print()
+        raise error from None
+    if isinstance(chosen, LocalModel):
+        settings = settings.with_model(chosen.provider, chosen.model)
+        _keep(places.settings_file, provider=chosen.provider, model=chosen.model)
+    else:
+        if not settings.provider and chosen not in FOUND_BY_KEY:
+            _keep(places.settings_file, provider=chosen)
+        settings = replace(settings, provider=chosen)
+    print(f"\n{HOW_APPROVALS_WORK}\n")
+    return settings
+
+
+def _offered(local: "list[LocalModel]") -> "str | LocalModel":
+    """Let the user choose a local model or a provider. Raises `EOFError` if they leave."""
+    from rookery.providers.cli.auth_command import COMMON, SIGN_IN, known_provider, numbered
+
+    print("No model is set up yet. Choose one:")
+    rows = [f"{each.provider} {each.model}, which runs on this machine" for each in local]
+    rows += [
+        f"{name}: sign in with your browser, or enter a key"
+        if name == SIGN_IN
+        else f"{name}: enter a key"
+        for name in COMMON
+    ]
+    for number, row in enumerate(rows, 1):
+        print(harmless(f"{number:>3}  {row}"))
+    while True:
+        typed = input("Which? [number, name of another provider, or Ctrl-D to leave] ").strip()
+        try:
+            if found := numbered(typed, rows):
+                at = rows.index(found)
+                return local[at] if at < len(local) else COMMON[at - len(local)]
+            return known_provider(typed)
+        except SettingsError as error:
+            print(harmless(str(error)))
+
+
+def _keep(file: Path, **values: str) -> None:
+    """Make a provider or a model the default."""
+    from rookery.storage.settings_values import change_settings, with_value
+
+    for name, value in values.items():
+        change_settings(
+            file, partial(with_value, key=(name,), value=value, file=file), shared=False
+        )
+    print(harmless(f"{' '.join(values.values())} is now the default, in {file}."))
+
+
+def _with_local_model(settings: Settings, error: NoModelNamed) -> Settings:
+    """Use the only model of a local server. Raises the error, with the models, if there are
+    several."""
+    from rookery.app.local_models import models_of
+
+    match models_of(settings, provider := settings.provider or ""):
+        case []:
+            raise error
+        case [only]:
+            return settings.with_model(provider, only)
+        case several:
+            raise SettingsError(f"Choose a model for {provider} with -m: {', '.join(several)}.")
 
 
 class Trust(Enum):
@@ -19,15 +131,9 @@ class Trust(Enum):
     UNKNOWN = "the user was not asked"
 
 
-def find_trust(
-    options: Options,
-    places: Places,
-    keep: Callable[[str], None],
-    require_model: Callable[[], None],
-) -> Trust:
-    """Find out whether the folder is trusted; a user at the terminal is asked first of all.
-    `keep` takes text typed before the question, if it can be used. `require_model` raises if there
-    is no model, which comes before the question."""
+def find_trust(options: Options, places: Places, keep: Callable[[str], None]) -> Trust:
+    """Find out whether the folder is trusted; a user at the terminal is asked.
+    `keep` takes text typed before the question, if it can be used."""
     store = TrustStore(places.trust_file)
     if options.trust:
         from rookery.app.project_tools import agree_to_servers, agree_to_tools
@@ -40,7 +146,6 @@ def find_trust(
     if options.interactive and not (options.yes and never_trusted(options.workspace)):
         from rookery.permissions.cli import ask_trust
 
-        require_model()
         out = sys.stderr if options.once else sys.stdout
         has_prompt = options.prompt_text or options.words or options.prompt_file or options.resumes
         usable = options.front_end is FrontEnd.SCREEN or not has_prompt

@@ -159,6 +159,7 @@ class Options(Struct, frozen=True, kw_only=True):
         )
         if self.provider is not None:
             checked_provider(self.provider)
+        yield "" in self.fallback, "--fallback is empty; give MODEL or PROVIDER:MODEL."
         yield (
             not self.workspace.is_dir(),
             f"No such folder: {self.workspace}. Give one with -w.",

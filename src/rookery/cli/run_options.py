@@ -16,9 +16,17 @@ from rookery.app.model_choice import (
     ModelChoice,
     assumption,
     choose_model,
+    named_model,
     supports_reasoning,
 )
-from rookery.cli.first_run import Trust, find_trust, may_act_anyway, note, trust_note
+from rookery.cli.first_run import (
+    Trust,
+    find_model,
+    find_trust,
+    may_act_anyway,
+    note,
+    trust_note,
+)
 from rookery.cli.options import FrontEnd, Options
 from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, ReopenTask
@@ -144,14 +152,18 @@ class RunFolder(Struct, frozen=True):
 def prepare(options: Options, places: Places, store: TaskStore) -> Run:
     """Collect everything a run needs. Raises `SettingsError` for what cannot work."""
     early: list[str] = []
-    trust = find_trust(options, places, early.append, lambda: _require_model(options, places))
+    if options.interactive and not options.resumes:
+        # a project cannot set a model, so trust makes no difference
+        found = _found_settings(options, places, None, trusted=False)
+        find_model(found.settings, options, places)
+    trust = find_trust(options, places, early.append)
     trusted, acts_anyway = trust is Trust.YES, may_act_anyway(options, trust)
     task_id = _chosen_session(options, store) if options.resumes else ""
     stored = _stored(options, store, task_id)
     settings = _settings(options, places, _last_request(stored), trusted=trusted)
     project = RunFolder(places, options.workspace, trusted, settings.context.other_agents)
     project.check_mode(settings.mode)
-    choice = choose_model(settings, os.environ, places.keys_file, options.api_key)
+    settings, choice = find_model(settings, options, places)
     if options.intent:
         check_intent(settings, options.workspace, options.intent)
     prompt, draft = options.prompt(), "".join(early)
@@ -269,14 +281,6 @@ def _last_request(stored: Iterable[Event]) -> RequestStarted | None:
     return requests[-1] if requests and requests[-1].provider else None
 
 
-def _require_model(options: Options, places: Places) -> None:
-    """Raise `SettingsError` before the first question if a new session would have no model. A
-    project cannot set one, so trust makes no difference."""
-    if not options.resumes:
-        found = _found_settings(options, places, None, trusted=False)
-        choose_model(found.settings, os.environ, places.keys_file, options.api_key)
-
-
 def _settings(
     options: Options, places: Places, before: RequestStarted | None, *, trusted: bool
 ) -> Settings:
@@ -296,9 +300,12 @@ def _found_settings(
 ) -> FoundSettings:
     """Read the settings. A resumed session keeps its model unless a flag names another. An
     untrusted folder's settings are not read."""
+    provider, model = "", options.model or ""
+    if not options.provider:
+        provider, model = named_model(model)
     flags: dict[str, str | float | list[str] | None] = {
-        "provider": options.provider,
-        "model": options.model,
+        "provider": options.provider or provider or None,
+        "model": model or None,
         "base_url": options.base_url,
         "fallback": list(options.fallback) or None,
         "folders": [str(path.resolve()) for path in options.add_dir] or None,
@@ -313,9 +320,9 @@ def _found_settings(
         "exit_on_error": options.exit_on_error or None,
         "ui.oneshot": options.oneshot or None,
     }
-    if before and not options.provider:
+    if before and not (options.provider or provider):
         flags["provider"] = before.provider
-        flags["model"] = options.model or before.model
+        flags["model"] = model or before.model
         flags["base_url"] = options.base_url or before.base_url or None
     project = options.workspace if trusted else None
     try:

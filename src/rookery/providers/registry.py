@@ -53,15 +53,20 @@ PROVIDERS = {
         url="https://api.anthropic.com",
         module="anthropic",
         key="ANTHROPIC_API_KEY",
+        url_variable="ANTHROPIC_BASE_URL",
         search="messages",
     ),
     "openai": ProviderRow(
-        url="https://api.openai.com/v1", key="OPENAI_API_KEY", search="responses"
+        url="https://api.openai.com/v1",
+        key="OPENAI_API_KEY",
+        url_variable="OPENAI_BASE_URL",
+        search="responses",
     ),
     "responses": ProviderRow(
         url="https://api.openai.com/v1",
         module="responses",
         key="OPENAI_API_KEY",
+        url_variable="OPENAI_BASE_URL",
         search="responses",
     ),
     "openrouter": ProviderRow(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 
 import anyio
 import click
@@ -43,6 +44,8 @@ from rookery.storage.settings_files import find_settings
 _VARIABLES = {**KEY_VARIABLES, **SEARCH_KEYS}
 SIGN_IN = "openrouter"
 """The provider whose key a sign-in returns."""
+COMMON = ("openrouter", "anthropic", "openai", "gemini")
+"""Providers that are offered by number."""
 
 
 def key_variable(provider: str, environ: Mapping[str, str]) -> str:
@@ -70,9 +73,11 @@ def auth(words: Sequence[str], in_file: bool, verbose: bool, form: str) -> int:
         case ["status"] | ["status", _]:
             return _status(_chosen(words[1:]), keys_file, verbose, form)
         case ["logout", provider]:
-            return _log_out(_known(provider), keys_file)
+            return _log_out(known_provider(provider), keys_file)
         case ["login", provider] | [provider] if provider not in ("login", "logout"):
-            return _log_in(_known(provider), keys_file, in_file=in_file)
+            return _log_in(known_provider(provider), keys_file, in_file=in_file)
+        case [] | ["login"] if sys.stdin.isatty() and sys.stdout.isatty():
+            return _log_in(_asked_provider(keys_file), keys_file, in_file=in_file)
         case _:
             raise SettingsError(
                 f"Use {NAME} auth PROVIDER, {NAME} auth status or {NAME} auth logout "
@@ -80,7 +85,7 @@ def auth(words: Sequence[str], in_file: bool, verbose: bool, form: str) -> int:
             )
 
 
-def _known(given: str) -> str:
+def known_provider(given: str) -> str:
     provider = OTHER_NAMES.get(given, given)
     if provider in NAMES and provider not in _VARIABLES:
         raise SettingsError(
@@ -91,15 +96,44 @@ def _known(given: str) -> str:
     return provider
 
 
+def _asked_provider(keys_file: Path) -> str:
+    """Ask which provider's key to store."""
+    for number, provider in enumerate(COMMON, 1):
+        source = _standing(provider, os.environ, keys_file).source
+        print(f"{number:>3}  {provider:<12}{f'key {source}' if source else ''}".rstrip())
+    others = [provider for provider in KEY_VARIABLES if provider not in COMMON]
+    print(fill(f"Others by name: {', '.join(others)}.", 80))
+    while True:
+        typed = input("Which provider? [number or name, Ctrl-D exits] ").strip()
+        try:
+            return numbered(typed, COMMON) or known_provider(typed)
+        except SettingsError as error:
+            print(error)
+
+
+def numbered(typed: str, offered: Sequence[str]) -> str:
+    """The entry with the number that was typed; empty if it is none."""
+    if not typed.isdecimal():
+        return ""
+    if not 1 <= int(typed) <= len(offered):
+        raise SettingsError(f"Give a number from 1 to {len(offered)}.")
+    return offered[int(typed) - 1]
+
+
 def _chosen(given: Sequence[str]) -> Sequence[str]:
-    return [_known(one) for one in given] or list(_VARIABLES)
+    return [known_provider(one) for one in given] or list(_VARIABLES)
 
 
-def _log_in(provider: str, keys_file: Path, *, in_file: bool) -> int:
+def ask_and_store_key(provider: str, keys_file: Path, *, in_file: bool = False) -> None:
+    """Ask for a key without showing it, or sign in, and store the key. From a pipe it is read."""
     key = _typed_key(provider) if sys.stdin.isatty() else sys.stdin.readline()
     if not key.strip():
         raise SettingsError("No key was given, so nothing was stored.")
     print(_store_key(provider, usable_key(key), keys_file, in_file=in_file))
+
+
+def _log_in(provider: str, keys_file: Path, *, in_file: bool) -> int:
+    ask_and_store_key(provider, keys_file, in_file=in_file)
     variable = key_variable(provider, os.environ)
     if os.environ.get(variable):
         print(f"note: {variable} is also set and is used instead.")
