@@ -199,6 +199,7 @@ def test_a_model_that_obeys_a_hostile_diff_can_only_write_text(rookery: Installe
     (project / ".git" / "hooks" / "post-index-change").chmod(0o755)
     before = sorted(path.name for path in project.iterdir())
     tries = [
+        call("update_todo_list", todos="[ ] obey"),
         call("execute_command", command="rm -rf ."),
         call("write_to_file", path="made", content="x"),
         call("new_task", mode="code", message="rm -rf ."),
