@@ -37,11 +37,20 @@ def test_commands_and_flags_are_completed(offered):
     assert offered("rookery config un") == ["unset"]
     assert offered("rookery config set --pro") == ["--project"]
     assert offered("rookery --sandbox o") == ["on", "off"]
+    assert offered("rookery review --fail-on ") == ["error", "warning", "note", "never"]
 
 
 def test_sessions_of_this_folder_are_completed(offered):
     keep_family(Path.cwd())
-    for line in ("show ", "export ", "fork ", "delete ", "rewind ", "--session-id "):
+    for line in (
+        "show ",
+        "export ",
+        "fork ",
+        "delete ",
+        "rewind ",
+        "--session-id ",
+        "commit --session ",
+    ):
         assert set(offered(f"rookery {line}")) == {"aaaaaaaa", "bbbbbbbb", "cccccccc"}
     assert offered("rookery show aa") == [PARENT[:8]]
     assert offered("rookery delete aaaaaaaa b") == ["bbbbbbbb"]

@@ -242,7 +242,12 @@ def test_a_repository_cannot_make_git_run_a_program(rookery: Installed, project:
 
 def test_odd_files_are_named_and_do_no_harm(rookery: Installed, project: Path):
     module = copy_of(make_repository, project.parent / "module")
+    odd = b"old\xe9.py".decode("utf-8", "surrogateescape")
+    (project / odd).write_text("z = 1\n" * 9, encoding="utf-8")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "odd")
     git(project, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(module), "lib")
+    (project / odd).rename(project / "moved.py")
     (project / "other.py").rename(project / "esc\x1b[2J.py")
     (project / b"caf\xe9.py".decode("utf-8", "surrogateescape")).write_text("x = 1\n")
     (project / "picture.png").write_bytes(b"\x89PNG\0\0")
@@ -256,6 +261,7 @@ def test_odd_files_are_named_and_do_no_harm(rookery: Installed, project: Path):
     assert "Left out: lib (a submodule).\n" in done.stdout
     assert "Left out: picture.png (binary).\n" in done.stdout
     assert "Left out: poetry.lock (generated).\n" in done.stdout
+    assert "File moved.py (renamed, was old\\\\udce9.py)" in sent(server)
     assert {"esc\\x1b[2J.py", "caf\\udce9.py"} <= set(told.get("files", ()))
 
 

@@ -175,14 +175,16 @@ def _shells() -> Iterator[tuple[str, str]]:
 
 
 _SESSION = {"session": _sessions, "sessions": _sessions}
+_MODEL = {"model": _models, "provider": _providers}
 _VALUES: Mapping[str, Mapping[str, Values]] = {
     "": {
         "session_id": _sessions,
         "resume": _sessions,
         "mode": _modes,
-        "model": _models,
-        "provider": _providers,
+        **_MODEL,
     },
+    "review": _MODEL,
+    "commit": {"session": _sessions, **_MODEL},
     **dict.fromkeys(("show", "export", "fork", "rewind", "delete", "attach", "sessions"), _SESSION),
     "list": {"what": _kinds},
     "config": {"name": _settings},

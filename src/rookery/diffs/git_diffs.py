@@ -104,7 +104,7 @@ class DiffRepository:
     def subjects(self, count: int) -> list[str]:
         """Subjects of the last commits, newest first."""
         answer = self._ask("log", f"-{count}", "--no-merges", "--format=%s")
-        return answer.text.splitlines() if answer.status == 0 else []
+        return [visible(line) for line in answer.text.splitlines()] if answer.status == 0 else []
 
     def changed_names(self, *, staged: bool) -> list[str]:
         """Paths that are staged, or that are changed or new, seen from the top."""

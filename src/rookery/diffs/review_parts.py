@@ -12,6 +12,7 @@ from msgspec import Struct
 from rookery.core.instructions import PIPED_TEXT, REVIEWING, quoted, revealed
 from rookery.core.protected_paths import holds_secrets, looks_generated
 from rookery.diffs.unified import DiffFile, DiffHunk
+from rookery.platform.paths import visible
 
 MOST_PARTS = 4
 LARGEST_PART = 90_000
@@ -162,7 +163,7 @@ class _PartTexts:
 
 
 def _header(file: DiffFile) -> str:
-    renamed = f", was {revealed(file.old_path)[0]}" if file.kind == "renamed" else ""
+    renamed = f", was {visible(file.old_path)}" if file.kind == "renamed" else ""
     return f"\nFile {file.name} ({file.kind}{renamed})"
 
 

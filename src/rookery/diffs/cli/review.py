@@ -93,7 +93,7 @@ def command(
 ) -> int:
     """Review a change: uncommitted ones by default, or a range (main..topic), a commit, a patch.
 
-    Nothing is changed, no command is run, and what the change says is not obeyed.
+    Nothing is changed and no command is run, whatever the change says.
     """
     places, flags = find_places(os.environ), ModelFlags(**model)
     change = _change(words, staged=staged, base=base, patch=patch, pr=pr, folder=workspace)
