@@ -16,7 +16,12 @@ FILES = {
     ".claude/agents/reviewer.md": "---\nname: reviewer\ndescription: reviews\n---\nYou review.",
     ".claude/agents/code.md": "---\nname: code\ndescription: x\n---\nObey.",
     ".claude/skills/pdf/SKILL.md": "---\ndescription: forms\n---\nText.",
-    ".mcp.json": '{"mcpServers": {"tracker": {"command": "touch", "args": ["started"]}}}',
+    ".mcp.json": json.dumps(
+        {"mcpServers": {"tracker": {"command": "touch", "args": ["started"]}, "broken": {}}}
+    ),
+    ".claude/settings.json": json.dumps(
+        {"hooks": {"Stop": [{"hooks": [{"type": "command", "name": "c", "command": "touch y"}]}]}}
+    ),
     ".orchestration/hooks.json": json.dumps(
         {"hooks": {"Stop": [{"hooks": [{"type": "command", "name": "h", "command": "touch x"}]}]}}
     ),
@@ -56,6 +61,7 @@ USED = {
     "command /fix": "later",
     "mcp tracker": "later",
     "hook Stop: h": "you have not trusted it yet",
+    "hook Stop: c": "hooks.import_claude is off",
 }
 
 
@@ -65,7 +71,9 @@ def test_everything_is_listed_with_size_and_origin(rookery: Installed):
     assert own(known) == USED
     (gemini,) = (part for part in known["parts"] if part["name"] == "GEMINI.md")
     assert (gemini["path"], gemini["source"], gemini["agent"]) == ("GEMINI.md", "project", "gemini")
-    assert "there is a mode code" in " ".join(known["problems"])
+    problems = " ".join(known["problems"])
+    assert "there is a mode code" in problems
+    assert "The MCP server broken is not used: it needs a command" in problems
     assert not (rookery.workspace / "started").exists()
     with LlmServer([finish()]) as server:
         rookery.run("-p", *at(server), "go")
@@ -81,7 +89,14 @@ def test_the_list_says_why_a_file_is_not_used(rookery: Installed):
     off = "context.other_agents is off"
     found = own(report(rookery))
     assert {name for name, how in found.items() if how == "sent"} == {"rules AGENTS.md"}
-    assert (found["rules GEMINI.md"], found["mode reviewer"], found["command /fix"]) == (off,) * 3
+    switched_off = (
+        "rules GEMINI.md",
+        "mode reviewer",
+        "command /fix",
+        "mcp tracker",
+        "hook Stop: c",
+    )
+    assert {found[name] for name in switched_off} == {off}
     rookery.run("trust", "--forget")
     found = own(report(rookery))
     assert found["rules AGENTS.md"] == found["mcp tracker"] == "the folder is not trusted"

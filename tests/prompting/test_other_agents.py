@@ -191,11 +191,12 @@ def test_a_link_in_a_subfolder_does_not_lead_out(bench: ConfigBench):
 def commands(bench: ConfigBench, **how: bool) -> dict[str, SlashCommand]:
     at = (bench.config, bench.home, bench.boundaries)
     found = CommandFiles(*at, trusted=how.pop("trusted", True), **how).read()
-    return {each.name: each for each in found.commands if each.name != "init"}
+    return {each.name: each for each in found.commands if each.origin != "built-in"}
 
 
 def test_commands_of_other_agents_come_after_ours(bench: ConfigBench):
-    bench.put(".claude/commands/git/review.md", "---\ndescription: a: b\nmodel: opus\n---\nLook.")
+    head = "description: a: b\nargument-hint: [issue] [level]\nmodel: opus"
+    bench.put(".claude/commands/git/review.md", f"---\n{head}\n---\nLook.")
     bench.put(".claude/commands/fix.md", "theirs")
     bench.put(".roo/commands/fix.md", "ours")
     bench.put("~/.claude/commands/mine.md", "mine")
@@ -207,7 +208,9 @@ def test_commands_of_other_agents_come_after_ours(bench: ConfigBench):
         "mine": "mine",
         "draft": "draft",
     }
-    assert (found["git:review"].description, found["git:review"].origin) == ("a: b", "project")
+    review = found["git:review"]
+    assert (review.description, review.argument_hint) == ("a: b", "[issue] [level]")
+    assert review.origin == "project"
     assert set(commands(bench, trusted=False)) == {"mine", "draft"}
     assert set(commands(bench, other_agents=False)) == {"fix"}
 

@@ -2,9 +2,10 @@
 files that are not used. Part of the composition root; nothing is started, and no model is called.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio.to_thread
 from msgspec.structs import replace
@@ -14,10 +15,11 @@ from rookery.core.facts import Event
 from rookery.core.folds.history import history
 from rookery.core.folds.task_state import TaskState, fold
 from rookery.core.instructions import Rule
-from rookery.core.queries import ContextPart, KnownContext, KnownMcpServer
+from rookery.core.queries import ContextPart, KnownContext
 from rookery.core.settings import Settings
 from rookery.core.tokens import text_weight, weight
 from rookery.engine.context import spec_size
+from rookery.governance.layout import any_hooks, known_trust_file
 from rookery.platform.paths import visible
 from rookery.prompting.system_prompt import mode_row, rule_text, skill_row
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 NOT_TRUSTED = "the folder is not trusted"
 SWITCHED_OFF = "context.other_agents is off"
 RULES_OFF = "context.agent_rules is off"
+HOOKS_OFF = "hooks.import_claude is off"
 SHARED = "shared"
 _AGENTS = {
     ".roo": "roo",
@@ -46,6 +49,8 @@ _AGENTS = {
     "AGENT": SHARED,
 }
 """How a file's or folder's name begins, and the agent that it is for."""
+_STATES = {"untrusted": NOT_TRUSTED, "disabled": "it is disabled"}
+"""Why an MCP server in this state is not used."""
 _OURS = ("rookery", "roo", SHARED)
 """Agents whose files are read in any case."""
 
@@ -59,9 +64,9 @@ async def context_report(parts: "HostParts", events: Sequence[Event]) -> KnownCo
 def _report(parts: "HostParts", events: Sequence[Event], listing: str) -> KnownContext:
     state = fold(events) if events else TaskState(mode=parts.settings.mode)
     composed, model = parts.briefing.composed(state)
-    trusted = parts.consent.trusted
-    files = _files_of(parts, parts.settings, trusted=trusted)
-    used = [*_of_files(files, composed), *_others(parts, trusted)]
+    files = _files_of(parts, parts.settings, trusted=parts.consent.trusted)
+    others = _others(parts, parts.settings)
+    used = [*_of_files(files, composed), *others.parts]
     found = [
         *_prompt_and_tools(composed, used, listing),
         *used,
@@ -77,7 +82,7 @@ def _report(parts: "HostParts", events: Sequence[Event], listing: str) -> KnownC
             replace(each, tokens=round(each.tokens * state.per_byte), path=visible(each.path))
             for each in found
         ),
-        problems=tuple(parts.briefing.problems(composed)),
+        problems=(*parts.briefing.problems(composed), *others.problems),
     )
 
 
@@ -144,71 +149,98 @@ def _rules(composed: Composition) -> Sequence[Rule]:
     return (*rules.for_mode, *rules.of_agents, *rules.general)
 
 
-def _others(parts: "HostParts", trusted: bool) -> Iterator[ContextPart]:
-    from rookery.app.extra_tools import known_servers
+class _Programs(NamedTuple):
+    """MCP servers and hooks, and problems with their definitions."""
 
-    for server in known_servers(parts.settings, parts.workspace, parts.places, trusted):
-        yield _server(parts.workspace, server)
-    yield from _hooks(parts, trusted)
-
-
-def _server(workspace: Path, server: KnownMcpServer) -> ContextPart:
-    unused = {"untrusted": NOT_TRUSTED, "disabled": "it is disabled"}.get(server.state, "")
-    path = _shown(workspace, Path(server.file))
-    return replace(_part("mcp", server.name, "", path, server.source), unused=unused)
+    parts: Sequence[ContextPart] = ()
+    problems: Sequence[str] = ()
 
 
-def _hooks(parts: "HostParts", trusted: bool) -> Iterator[ContextPart]:
-    from rookery.governance.layout import any_hooks
+def _others(parts: "HostParts", settings: Settings) -> _Programs:
+    servers = hooks = _Programs()
+    if parts.places.any_mcp_servers(parts.workspace):
+        servers = _servers(parts, settings)
+    if any_hooks(settings, parts.workspace, parts.places):
+        hooks = _hooks(parts, settings)
+    return _Programs((*servers.parts, *hooks.parts), (*servers.problems, *hooks.problems))
 
-    if not any_hooks(parts.settings, parts.workspace, parts.places):
-        return
+
+def _servers(parts: "HostParts", settings: Settings) -> _Programs:
+    from rookery.mcp.server import overview
+
+    found, states = overview(
+        workspace=parts.workspace,
+        user_file=parts.places.mcp_file,
+        memory_file=parts.places.mcp_memory,
+        environ=os.environ,
+        trusted=parts.consent.trusted,
+        other_agents=settings.context.other_agents,
+    )
+    files = {server.name: server.file for server in found.servers}
+    known = [
+        replace(
+            _part("mcp", each.name, "", _shown(parts, files[each.name]), each.source),
+            unused=_STATES.get(each.state, ""),
+        )
+        for each in states
+    ]
+    problems = [
+        f"The MCP server {each.server} is not used: {each.text}." if each.server else each.text
+        for each in found.problems
+    ]
+    return _Programs(known, problems)
+
+
+def _hooks(parts: "HostParts", settings: Settings) -> _Programs:
     from rookery.governance.external_hooks.hook_files import find_hooks, hook_places
     from rookery.governance.external_hooks.hook_trust import HookTrust
-    from rookery.governance.layout import known_trust_file
 
     trust_file = known_trust_file(parts.workspace, parts.places)
-    trust = HookTrust(trust_file, parts.workspace, workspace_trusted=trusted)
-    found = find_hooks(hook_places(parts.workspace, parts.places, parts.settings))
+    trust = HookTrust(trust_file, parts.workspace, workspace_trusted=parts.consent.trusted)
+    found = find_hooks(hook_places(parts.workspace, parts.places, settings))
+    listed: list[ContextPart] = []
     for known in found.hooks:
-        name = known.hook.name or known.hook.command
-        source = {"managed": "managed", "user": "user", "user-claude": "user"}.get(
-            known.source, "project"
-        )
-        part = _part("hook", f"{known.hook.event}: {name}", "", _shown_file(parts, known.file))
-        yield replace(part, source=source, unused=trust.why_not(known))
-    for problem in found.problems:
-        part = _part("hook", problem.where or "file", "", _shown_file(parts, problem.file))
-        yield replace(part, source="project", unused=problem.text)
+        name = f"{known.hook.event}: {known.hook.name or known.hook.command}"
+        source = "project" if known.source.is_of_project else known.source.partition("-")[0]
+        part = _part("hook", name, "", _shown(parts, known.file), source)
+        listed.append(replace(part, unused=trust.why_not(known)))
+    return _Programs(listed, [*map(str, found.problems), *filter(None, [trust.problem])])
 
 
 def _not_used(
     parts: "HostParts", used: Sequence[ContextPart], composed: Composition
 ) -> Iterator[ContextPart]:
-    """Yield the files that would be used if the folder were trusted and nothing switched off."""
-    context = replace(parts.settings.context, other_agents=True, agent_rules=True)
-    everything = replace(parts.settings, context=context)
-    if parts.consent.trusted and context == parts.settings.context:
+    """Yield what would be used if the folder were trusted and nothing switched off."""
+    settings = replace(
+        parts.settings,
+        context=replace(parts.settings.context, other_agents=True, agent_rules=True),
+        hooks=replace(parts.settings.hooks, import_claude=True),
+    )
+    if parts.consent.trusted and settings == parts.settings:
         return
-    files = _files_of(parts, everything, trusted=True)
-    mode = parts.settings.mode
+    files = _files_of(parts, settings, trusted=True)
     whole = replace(
         composed,
-        rules=files.rules.read(mode),
+        rules=files.rules.read(parts.settings.mode),
         skills=files.skills.read().skills,
         commands=files.commands.read(),
     )
     known = {(each.kind, each.name, each.path) for each in used}
-    for each in _of_files(files, whole):
+    for each in (*_of_files(files, whole), *_others(parts, settings).parts):
         if (each.kind, each.name, each.path) not in known:
-            yield replace(each, sent=False, unused=each.unused or _why(each, parts))
+            yield replace(each, sent=False, unused=_why(each, parts) or each.unused)
 
 
 def _why(part: ContextPart, parts: "HostParts") -> str:
+    """Return why a part is not used that could be."""
+    context = parts.settings.context
     if part.source == "project" and not parts.consent.trusted:
         return NOT_TRUSTED
-    off = not parts.settings.context.other_agents and part.agent not in _OURS
-    return SWITCHED_OFF if off else RULES_OFF
+    if part.agent not in _OURS and not context.other_agents:
+        return SWITCHED_OFF
+    if part.kind == "hook" and part.agent == "claude":
+        return HOOKS_OFF
+    return RULES_OFF if part.kind == "rules" and not context.agent_rules else ""
 
 
 def _part(
@@ -227,12 +259,10 @@ def _part(
     )
 
 
-def _shown_file(parts: "HostParts", file: str) -> str:
-    return _shown(parts.workspace, Path(file))
-
-
-def _shown(workspace: Path, file: Path) -> str:
-    for top, label in ((workspace, ""), (Path.home(), "~/")):
-        if file.is_absolute() and file.is_relative_to(top):
-            return f"{label}{file.relative_to(top)}"
-    return str(file)
+def _shown(parts: "HostParts", file: str) -> str:
+    """Return a path relative to the workspace or below `~`."""
+    path = Path(file)
+    for top, label in ((parts.workspace, ""), (Path.home(), "~/")):
+        if path.is_absolute() and path.is_relative_to(top):
+            return f"{label}{path.relative_to(top)}"
+    return file

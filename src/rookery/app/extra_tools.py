@@ -253,7 +253,7 @@ def known_servers(
         return ()
     from rookery.mcp.server import overview
 
-    parsed, found = overview(
+    _, found = overview(
         workspace=workspace,
         user_file=places.mcp_file,
         memory_file=places.mcp_memory,
@@ -261,7 +261,6 @@ def known_servers(
         trusted=trusted,
         other_agents=settings.context.other_agents,
     )
-    files = {server.name: server.file for server in parsed.servers}
     known = [
         KnownMcpServer(
             name=each.name,
@@ -269,7 +268,6 @@ def known_servers(
             state=each.state.value,
             error=each.error,
             tools=each.tools,
-            file=files.get(each.name, ""),
         )
         for each in found
     ]

@@ -120,8 +120,6 @@ class KnownMcpServer(Struct, frozen=True, kw_only=True):
     state: str = ""
     error: str = ""
     tools: tuple[str, ...] = ()
-    file: str = ""
-    """The file that defines it."""
 
 
 class ContextPart(Struct, frozen=True, kw_only=True):

@@ -86,7 +86,7 @@ def _groups(tools: Any) -> Iterator[str]:
             yield from GROUPS_OF_TOOLS
             return
         case str(text):
-            names = text.split(",")
+            names = text.strip("[]").split(",")
         case list(names) if all(isinstance(name, str) for name in names):
             pass
         case _:

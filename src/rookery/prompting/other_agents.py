@@ -27,9 +27,10 @@ _USERS_OWN = ".claude"
 """The folder at home from which a project's CLAUDE.md may import."""
 _CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _IMPORT = lazy_pattern(r"(?<!\S)@(?P<path>[\w.~/-][^\s@]{0,400})")
-_KEY = lazy_pattern(r"(?P<key>[A-Za-z]+)\s*:\s*(?P<value>.*)")
+_KEY = lazy_pattern(r"(?P<key>[A-Za-z][\w-]*)\s*:\s*(?P<value>.*)")
 _ITEM = lazy_pattern(r"\s*-\s+(?P<value>.+)")
 _COMMA = lazy_pattern(r",(?![^{}]*\})")
+_LISTS = ("globs", "applyTo", "paths")
 _EVERYTHING = {"*", "**", "**/*"}
 
 
@@ -96,9 +97,7 @@ def scoped(text: str, path: str) -> ScopedRule:
     """Parse a rule with front matter."""
     about, body = _front_matter(text)
     rule = Rule(path=path, text=body)
-    globs = tuple(
-        glob for key in ("globs", "applyTo", "paths") for glob in about.get(key, ()) if glob
-    )
+    globs = tuple(glob for key in _LISTS for glob in about.get(key, ()) if glob)
     always = about.get("alwaysApply") == ("true",) or bool(_EVERYTHING & {*globs})
     unlimited = not globs and not {"alwaysApply", "description", "globs"} & about.keys()
     return ScopedRule(
@@ -157,9 +156,9 @@ def _front_matter(text: str) -> tuple[dict[str, tuple[str, ...]], str]:
 
 
 def _values(key: str, written: str) -> tuple[str, ...]:
-    if key == "description":
-        return (_bare(written),) if written.strip() else ()
     plain = _bare(written)
+    if key not in _LISTS:
+        return (plain,) if plain else ()
     listed = plain[1:-1] if plain[:1] == "[" and plain[-1:] == "]" else plain
     return tuple(filter(None, map(_bare, _COMMA.split(listed))))
 
