@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.modes import BUILT_IN, Group, Mode, find_mode
 from rookery.prompting.modes import FoundModes, ModeFiles, load_modes
@@ -115,7 +116,9 @@ def test_without_mode_files_only_built_in_modes_exist(bench: ConfigBench):
 
 def test_project_modes_override_user_modes_and_modes_yaml_overrides_roomodes(bench: ConfigBench):
     bench.put("config/modes.yaml", simple("a", name="user"))
-    assert find_mode(read(bench).modes, "a") == load_modes(simple("a", name="user"), "user")[0]
+    (mode,) = load_modes(simple("a", name="user"), "user")
+    own = replace(mode, path="~/.config/product/modes.yaml")
+    assert find_mode(read(bench).modes, "a") == own
     bench.put(".roomodes", simple("a", name="roo"))
     assert getattr(find_mode(read(bench).modes, "a"), "name", "") == "roo"
     bench.put(".rookery/modes.yaml", simple("a", name="ours"))

@@ -37,7 +37,7 @@ def test_a_command_is_a_file_with_front_matter(bench: ConfigBench):
         argument_hint="[branch]",
         mode="ask",
         origin="project",
-        path=".rookery/commands/review.md",
+        path=".rookery/commands/inspect.md",
     )
 
 
