@@ -29,6 +29,7 @@ PAGES: dict[str, Reply] = {
     "/moved": Reply(status=301, headers=(("location", "/guide"),)),
     "/loop": Reply(status=302, headers=(("location", "/loop"),)),
     "/away": Reply(status=302, headers=(("location", "http://127.0.0.1:9/secret"),)),
+    "/choices": Reply(b"<p>Choose", status=300),
     "/file": Reply(status=302, headers=(("location", "file:///etc/passwd"),)),
     "/metadata": Reply(status=302, headers=(("location", "http://169.254.169.254/latest"),)),
     "/packed": Reply(gzip.compress(GUIDE), headers=(("content-encoding", "gzip"),)),

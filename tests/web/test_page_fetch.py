@@ -1,6 +1,8 @@
 """Which addresses are reached, and what is read of what they answer."""
 
+import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,13 @@ from support.web_site import Reply, Site, web_site
 
 pytestmark = pytest.mark.anyio
 BLIND = Sight(sees=False, most=1000)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +64,7 @@ async def test_a_long_page_is_read_in_parts(site: Site):
 
 PAGES = {
     "/data": '{"name": "rook", "ok": true}',
+    "/choices": "Choose",
     "/packed": "# Guide",
     "/latin": "Grüße",
     "/lying": "Grüße",
@@ -163,7 +173,38 @@ class NameServer:
         return self.answers.pop(0)
 
 
-PUBLIC = "93.184.215.14"
+PUBLIC = "4000::1"
+"""Counts as public, and belongs to no network."""
+
+
+class Reached:
+    """What Python connects to and looks up, from its audit events."""
+
+    def __init__(self) -> None:
+        self.on = True
+        self.events: list[str] = []
+
+    def __call__(self, event: str, args: tuple[Any, ...]) -> None:
+        if self.on and event == "socket.connect":
+            self.events.append(f"connect {args[1][0]}")
+        elif self.on and event == "socket.getaddrinfo":
+            self.events.append(f"look up {args[0]}")
+
+
+@pytest.fixture
+def reached() -> Iterator[Reached]:
+    found = Reached()
+    sys.addaudithook(found)
+    yield found
+    found.on = False  # a hook cannot be removed
+
+
+async def test_the_connection_goes_to_the_address_that_was_checked(reached: Reached):
+    names = NameServer([PUBLIC])
+    fetcher = PageFetcher(Limits(connect_seconds=0.2, page_seconds=0.5), find=names)
+    with pytest.raises(ToolError, match=r"could not be read|did not send"):
+        await read("http://rebinding.example/guide", fetcher)
+    assert [event for event in reached.events if event != f"connect {PUBLIC}"] == []
 
 
 async def test_a_name_that_changes_its_address_reaches_nothing_private(site: Site):
@@ -183,7 +224,7 @@ async def test_a_name_that_changes_its_address_reaches_nothing_private(site: Sit
 
 async def test_a_listed_name_may_be_private_but_never_this_machine():
     listed = ["wiki.example:80"]
-    for address, allowed in (("10.0.0.7", True), ("127.0.0.1", False), ("169.254.169.254", False)):
+    for address, allowed in (("fd00::7", True), ("127.0.0.1", False), ("169.254.169.254", False)):
         names = NameServer([address])
         fetcher = PageFetcher(Limits(page_seconds=0.2), listed=listed, find=names)
         with pytest.raises(ToolError) as caught:
@@ -208,8 +249,6 @@ def test_without_network_only_this_machine_is_reached():
 
 async def test_a_proxy_of_the_environment_is_used(site: Site, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("http_proxy", site.origin)
-    monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.delenv("NO_PROXY", raising=False)
     site.pages["http://docs.example/guide"] = Reply(b"<p>Through the proxy")
     assert "Through the proxy" in await read("http://docs.example/guide")
     assert site.hits[-1] == ("http://docs.example/guide", "docs.example")

@@ -34,7 +34,7 @@ def fetch(url: str) -> object:
 def test_the_first_page_of_an_origin_asks_and_the_next_does_not(rookery: Installed, site: Site):
     with (
         LlmServer(
-            [fetch(f"{site.origin}/guide?q=1")],
+            [fetch(f"{site.origin}/missing?q=1")],
             [fetch(f"{site.origin}/data")],
             [fetch(f"{site.origin.replace('localhost', '127.0.0.1')}/data")],
             [finish()],
@@ -42,7 +42,7 @@ def test_the_first_page_of_an_origin_asks_and_the_next_does_not(rookery: Install
         rookery.terminal(*at(server), "go") as terminal,
     ):
         question = terminal.wait_for("Approve? ")
-        assert f"Fetch {site.origin}/guide?q=1" in question
+        assert f"Fetch {site.origin}/missing?q=1" in question
         assert "This is a server on this machine" in question
         terminal.type("y")
         assert "Approve?" not in terminal.wait_for(f"● Fetch {site.origin}/data\n")
@@ -52,7 +52,7 @@ def test_the_first_page_of_an_origin_asks_and_the_next_does_not(rookery: Install
         terminal.type("")
         assert terminal.exit_code() == 0
     results = [shown(request) for request in server.requests[1:]]
-    assert "# Guide" in results[0]
+    assert "answered: 404 Not Found" in results[0]
     assert "rook" in results[1]
     assert "The user denied this call." in results[2]
 

@@ -19,6 +19,7 @@ from rookery.core.blocks import TOGETHER, Image, Sight, picture
 from rookery.core.facts import Ending, Noted, Seen
 from rookery.core.instructions import Mention, quoted, revealed
 from rookery.core.limits import KIB
+from rookery.core.replies import sentence_in
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.output_preview import Cleaner, Preview
 from rookery.core.text.text_lines import Span, passage, rows_of
@@ -120,6 +121,10 @@ class MentionAttachments:
 
         async def perform(permit: Permit) -> Outcome:
             outcome = await action.perform(permit)
+            if outcome.ending is Ending.FAILED:
+                reason = sentence_in(outcome.text)[:LONGEST_NOTE]
+                self._ctx.append(Noted(text=f"{url[:LONGEST_NAME]}: {reason}"))
+                return replace(outcome, text=_page_note(url, reason))
             size = len(outcome.text.encode())
             self._room -= size
             self._ctx.append(Noted(text=f"Attached {url[:LONGEST_NAME]} ({-(-size // KIB)} KB)."))
@@ -257,7 +262,7 @@ class _Part(Struct, frozen=True, kw_only=True):
 def note(mention: Mention, error: ToolError) -> str:
     """Return the attachment for a mention that could not be read."""
     if mention.kind == "url":
-        return quoted("page", f"({str(error)[:LONGEST_NOTE]})", url=mention.target[:LONGEST_NAME])
+        return _page_note(mention.target, str(error))
     return _note(mention.target, str(error))
 
 
@@ -277,6 +282,10 @@ def plain_text(mention: Mention, *, terminal: str = "", problems: Sequence[str] 
 
 def _note(path: str, words: str) -> str:
     return quoted("file_content", f"({words[:LONGEST_NOTE]})", path=path[:LONGEST_NAME])
+
+
+def _page_note(url: str, words: str) -> str:
+    return quoted("page", f"({words[:LONGEST_NOTE]})", url=url[:LONGEST_NAME])
 
 
 def _clip(text: str) -> str:

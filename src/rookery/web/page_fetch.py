@@ -122,7 +122,7 @@ class PageFetcher:
             if reason := self.refusal(address):
                 raise ToolError(f"{address.origin} was not fetched. {reason}")
             async with self._get(address) as response:
-                if not response.is_redirect:
+                if not response.has_redirect_location:
                     return await self._download(address, response)
                 target = _target(address, response.headers["location"])
             if not _is_same_site(address, target):

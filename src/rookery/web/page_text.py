@@ -64,6 +64,8 @@ async def page_of(download: Download, read_document: ReadDocument) -> WebPage:
     if image_facts(download.data):
         return replace(plain, picture=download.data)
     if kind == "application/pdf" or download.data.startswith(b"%PDF-"):
+        if not download.complete:
+            raise ToolError(f"{download.url} is a PDF that is too large to be read.")
         text, missing = await read_document("page.pdf", download.data)
         if not text.strip():
             raise ToolError(f"{download.url} is a PDF that could not be read. {missing}")

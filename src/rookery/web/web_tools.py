@@ -12,6 +12,8 @@ import msgspec
 
 from rookery.core.asks import Ruling, allow, ask
 from rookery.core.blocks import Sight, ToolCall
+from rookery.core.facts import Ending
+from rookery.core.replies import failed
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.hooks import RuleBook
@@ -79,7 +81,10 @@ class WebFetch:
         async def perform(permit: Permit) -> Outcome:
             if permit.digest != action.digest:
                 raise Denied("This was not permitted, so it was not done.")
-            return await self._outcome(fetcher, address, offset, most, ctx)
+            try:
+                return await self._outcome(fetcher, address, offset, most, ctx)
+            except ToolError as error:  # an outcome, so that the approval of the origin holds
+                return Outcome(text=failed(str(error)), ending=Ending.FAILED)
 
         short = len(address.url) <= LONGEST_TITLE
         action = Action(

@@ -133,7 +133,7 @@ def rule_names(call: ToolCall, action: Action) -> tuple[str, ...]:
     custom tools share one name, and count as commands too."""
     if action.payload.get("tool") == "customTool":
         return "custom_tool", "execute_command"
-    return (mcp_tool(action) if action.external else call.name,)
+    return (mcp_tool(action) if action.payload.get("serverName") else call.name,)
 
 
 def refuse_unreadable(call: ToolCall, intent_id: str) -> Refusal | None:
