@@ -144,7 +144,7 @@ def test_an_id_may_be_in_upper_case(session_id: str):
     [({}, None), ({"yes": True}, "auto"), ({"require_approval": True}, "ask")],
 )
 def test_flags_override_whether_the_settings_ask(flags: dict[str, Any], approval: str | None):
-    assert replace(PLAIN, **flags).approval == approval
+    assert replace(PLAIN, **flags).level == approval
 
 
 def test_command_line_words_are_joined_into_one_prompt():

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import asdict, fields
 
 from rookery.core import settings_sections as module
+from rookery.core.levels import Level
 from rookery.core.limits import Limits
 from rookery.core.settings import Settings
 from rookery.core.settings_reference import (
@@ -123,18 +124,19 @@ def test_settings_that_loosen_are_recognized(
 
 
 @pytest.mark.parametrize(
-    ("approval", "once", "unasked"),
+    ("approval", "once", "level"),
     [
-        (None, False, False),
-        (None, True, True),
-        ("ask", True, False),
-        ("auto", False, True),
+        (None, False, Level.ASK),
+        (None, True, Level.AUTO),
+        ("ask", True, Level.ASK),
+        ("auto", False, Level.AUTO),
+        ("plan", True, Level.PLAN),
     ],
 )
-def test_approval_setting_decides_what_is_auto_approved(
-    approval: module.Approval | None, once: bool, unasked: bool
+def test_approval_setting_decides_the_level_of_new_sessions(
+    approval: module.Approval | None, once: bool, level: Level
 ):
-    assert Settings(approval=approval).auto_approves(once=once) is unasked
+    assert Settings(approval=approval).level(once=once) is level
 
 
 @pytest.mark.parametrize(

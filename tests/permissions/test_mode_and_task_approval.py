@@ -7,6 +7,7 @@ import pytest
 from rookery.core.asks import Decision, strictest
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
+from rookery.core.levels import Level
 from rookery.core.modes import BUILT_IN, find_mode
 from rookery.engine.ports.actions import Action
 from rookery.permissions.approval import ApprovalGate
@@ -36,7 +37,7 @@ def action(**more: object) -> Action:
 
 
 def gate(**settings: bool) -> ApprovalGate:
-    return ApprovalGate(NoRules(), automatic=lambda: False, **settings)
+    return ApprovalGate(NoRules(), level=lambda: Level.ASK, **settings)
 
 
 AN_EDIT = [Change(path="a", before="x", after="y")]

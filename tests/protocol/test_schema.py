@@ -17,6 +17,7 @@ from rookery.core.facts import (
     TextStreamed,
     Usage,
 )
+from rookery.core.levels import Level
 from rookery.protocol.codec import COMMANDS, FACTS, QUERIES
 from rookery.protocol.jsonrpc import (
     FAILED,
@@ -72,7 +73,7 @@ def valid(messages: list[dict[str, Any]]) -> None:
 
 @pytest.mark.anyio
 async def test_recorded_traffic_is_valid(tmp_path: Path):
-    async with workplace(tmp_path, SCRIPT, automatic=True) as host, caller(host) as client:
+    async with workplace(tmp_path, SCRIPT, level=Level.AUTO) as host, caller(host) as client:
         await client.initialize()
         await client.call("send", kind="open_task", task_id="t", text="Do it")
         await client.call("follow", task_id="t", after=0)

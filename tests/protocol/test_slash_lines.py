@@ -38,6 +38,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
+from rookery.core.levels import Level
 from rookery.protocol.client_commands import (
     HELP,
     LineOutcome,
@@ -358,7 +359,7 @@ class TestChoices:
         assert reported.words.splitlines()[0] == "  anthropic claude-x  (now)"
 
     def test_approve_switches_auto_approve_on_and_off(self):
-        slash = SlashLines("t", automatic=False)
+        slash = SlashLines("t")
         assert slash.handle("/approve on") == LineOutcome(
             (SwitchApproval(task_id="t", automatic=True),)
         )
@@ -369,14 +370,14 @@ class TestChoices:
         assert reported
         assert reported.words.startswith("Auto-approve is off.")
         slash.show(Event(1, 0, 1, ApprovalSwitched(automatic=True)))
-        assert slash.automatic
+        assert slash.level is Level.AUTO
         reported = slash.handle("/approve maybe")
         assert reported
         assert (reported.commands, reported.words[:19]) == ((), "Auto-approve is on.")
 
     def test_auto_approve_of_an_earlier_run_does_not_carry_over(self):
         stored = numbered([opened(), ApprovalSwitched(automatic=True)])
-        assert not SlashLines("t", stored, automatic=False).automatic
+        assert SlashLines("t", stored).level is not Level.AUTO
 
 
 class TestQueue:

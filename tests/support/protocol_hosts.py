@@ -31,7 +31,7 @@ INITIALIZE = {"protocol": 1, "client": {"name": "test"}}
 
 
 @asynccontextmanager
-async def workplace(folder: Path, script: str, **consent: bool) -> AsyncIterator[Host]:
+async def workplace(folder: Path, script: str, **consent: Any) -> AsyncIterator[Host]:
     """The real host with a scripted model."""
     work = folder / "work"
     work.mkdir(exist_ok=True)

@@ -22,6 +22,7 @@ from rookery.core.asks import AskKind
 from rookery.core.commands import Answer as Reply
 from rookery.core.commands import OpenTask, Speak
 from rookery.core.facts import Asked
+from rookery.core.levels import Level
 from rookery.engine.engine import Engine
 from rookery.platform.user_folders import find_places
 from rookery.storage.sessions import TaskStore
@@ -125,7 +126,7 @@ async def _play_until_the_restart(installed: Installed) -> None:
     places = find_places(os.environ)
     settings = find_settings(places.settings_file, installed.workspace, {}, {}).settings
     choice = choose_model(settings, {}, places.keys_file, None)
-    consent = Consent(automatic=True, trusted=True)
+    consent = Consent(level=Level.AUTO, trusted=True)
     with anyio.fail_after(120):
         async with open_host(
             settings,

@@ -18,10 +18,12 @@ from rookery.core.queries import (
     AskModels,
     AskModes,
     AskPaths,
+    AskPermissions,
     AskTasks,
     ContextPart,
     KnownContext,
     KnownMode,
+    Permissions,
 )
 from rookery.errors import CommandRejected
 
@@ -87,6 +89,7 @@ class ScriptedHost:
             AskModels: (),
             AskTasks: (),
             AskPaths: (),
+            AskPermissions: Permissions(),
             AskDifferences: (),
             AskContext: CONTEXT,
             **{cast(Any, kind): answer for kind, answer in answers.items()},

@@ -24,6 +24,7 @@ from rookery.core.commands import (
 )
 from rookery.core.facts import Asked, ChildBegan, Event, Fact, FellBack, Gathered
 from rookery.core.folds.task_state import TaskState
+from rookery.core.levels import Level
 from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN
 from rookery.core.next_step import TurnRules
@@ -122,7 +123,8 @@ class Stage:
         self.rules = AllowRules(
             folder / "allowed.json", self.root, place=self._files.place, now=self.clock.now
         )
-        self._hooks = [ApprovalGate(self.rules, automatic=lambda: automatic), *hooks]
+        level = Level.AUTO if automatic else Level.ASK
+        self._hooks = [ApprovalGate(self.rules, level=lambda: level), *hooks]
         self._governance = governance or TaskGovernance()
         self.checkpoints: Checkpoints = NoCheckpoints()
         if checkpoints:

@@ -37,6 +37,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
+from rookery.core.levels import Level
 from rookery.core.queries import AskAbout, AskPaths, FoundPath
 from rookery.protocol.attend import Fate, RunEnd
 from support.scripted_host import ABOUT
@@ -236,7 +237,7 @@ async def test_an_earlier_draft_does_not_answer_a_question_but_the_next_message_
 @asynccontextmanager
 async def auto_approved_question(seconds: float) -> AsyncIterator[Play]:
     async with play(task=False, suggestion_seconds=seconds) as played:
-        played.host.answer(AskAbout, replace(ABOUT, automatic=True))
+        played.host.answer(AskAbout, replace(ABOUT, automatic=True, level=Level.AUTO))
         await played.app._open_first()
         await played.type("go")
         await played.press("enter")
@@ -328,8 +329,7 @@ async def test_a_result_can_be_redrawn_copied_and_followed_up():
         await played.settle()
         before = played.screen
         assert "✔ The discount is taken in percent now" in before
-        await played.type("/theme light")
-        await played.press("enter")
+        await played.press("ctrl+l")
         await played.settle()
         assert played.app.theme == "light"
         assert played.screen == before
@@ -384,11 +384,11 @@ async def test_a_waiting_task_gets_its_message_switches_mode_and_can_be_replaced
         await played.press("enter")
         await played.settle()
         assert played.sent(SwitchMode) == [SwitchMode(task_id="t1", mode="architect")]
-        await played.press("shift+tab")
+        await played.press("f8")
         assert len(played.sent(SwitchMode)) == 2
         played.host.tell(RequestStarted(request_id="r", model="m"))
         await played.settle()
-        await played.press("shift+tab")
+        await played.press("f8")
         assert len(played.sent(SwitchMode)) == 2, "the mode does not change while a request runs"
         played.host.tell(StepCancelled(), Asked(ask_id="a9", ask=AskKind.RESUME_TASK))
         await played.settle()

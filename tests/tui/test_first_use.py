@@ -28,6 +28,7 @@ from rookery.core.facts import (
     StepCancelled,
     TextStreamed,
 )
+from rookery.core.levels import Level
 from rookery.core.limits import FailureKind
 from rookery.core.queries import AskModels, KnownModel
 from rookery.errors import CommandRejected, StorageError
@@ -237,7 +238,7 @@ async def test_auto_approve_chosen_before_a_task_applies_to_that_task_only():
         await played.press("enter")
         await played.settle()
         (opened,) = played.sent(OpenTask)
-        assert opened.automatic is True
+        assert opened.level is Level.AUTO
         played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK), task=opened.task_id)
         await played.settle()
         await played.app.new_task()

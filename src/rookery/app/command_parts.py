@@ -15,13 +15,15 @@ from rookery.checkpoints.git_repair import GitRepair
 from rookery.checkpoints.git_views import GitScanner
 from rookery.checkpoints.git_watch import GitWatch
 from rookery.commands.judge import CommandJudge
+from rookery.commands.prefixes import prefix_in
 from rookery.commands.rules import CommandRules, NetworkGate
 from rookery.core.facts import Effect, Noted, Reminded
 from rookery.core.hosts import faulty_entries
+from rookery.core.levels import Level
 from rookery.core.settings import Settings
 from rookery.core.undo_plan import approved_by_user, background_commands, was_started
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports.actions import Action, GitUse, Permit
+from rookery.engine.ports.actions import Action, GitUse, Judgement, Permit
 from rookery.engine.ports.hooks import Hook, RuleBook
 from rookery.engine.ports.workspace import Launch, Shell
 from rookery.governance.layout import was_written
@@ -92,6 +94,10 @@ class CommandParts:
         )
         return launcher(found.argv, permit, found.root)
 
+    def prefix_of(self, judged: Judgement) -> str:
+        """The words that a rule for commands like this one begins with; empty if none is safe."""
+        return prefix_in(judged, self._host.files.boundaries.root)
+
     def shielded(self, effects: Sequence[Effect], expected: Collection[str]) -> Sequence[str]:
         """Return the protected files that a command changed without approval. Files that the
         host itself wrote are left out."""
@@ -154,14 +160,14 @@ class TaskCommands:
         host: "HostParts",
         log: EventLog,
         rules: RuleBook,
-        automatic: Callable[[], bool],
+        level: Callable[[], Level],
         browsed: Callable[[], Collection[str]],
     ) -> None:
         def notify_user(text: str) -> None:
             log.append(Noted(text=text))
 
         parts, settings = host.commands, host.settings
-        self.watch = _git_watch(host, parts, log, automatic)
+        self.watch = _git_watch(host, parts, log, level)
         faulty = faulty_entries(settings.sandbox.hosts)
         network = NetworkGate(
             rules,
@@ -177,6 +183,8 @@ class TaskCommands:
             CommandRules(
                 allow=settings.commands.allow,
                 deny=settings.commands.deny,
+                prefixes=rules.prefixes,
+                root=host.files.boundaries.root,
                 trusted=host.consent.trusted,
                 confines=lambda: parts.sandbox.state.kind != "none",
             ),
@@ -184,7 +192,7 @@ class TaskCommands:
 
 
 def _git_watch(
-    host: "HostParts", parts: CommandParts, log: EventLog, automatic: Callable[[], bool]
+    host: "HostParts", parts: CommandParts, log: EventLog, level: Callable[[], Level]
 ) -> GitWatch:
     def notify_both(text: str) -> None:
         log.append(Noted(text=text))
@@ -195,7 +203,7 @@ def _git_watch(
         host.workspace.resolve(),
         parts.set_aside,
         notify_both,
-        attended=lambda: not automatic(),
+        attended=lambda: not level().runs_freely,
         running=lambda: bool(background_commands(log.events)),
         started=lambda call_id: was_started(log.events, call_id),
         approved=lambda call_id: approved_by_user(log.events, call_id),

@@ -9,8 +9,17 @@ from msgspec.structs import replace
 
 from rookery.app.briefing import Briefing
 from rookery.app.model_choice import Models
-from rookery.core.commands import Command, OpenTask, SwitchMode, SwitchModel
+from rookery.core.commands import (
+    Command,
+    OpenTask,
+    ReopenTask,
+    SwitchApproval,
+    SwitchMode,
+    SwitchModel,
+)
 from rookery.core.facts import Event, FilesChanged, FilesRestored
+from rookery.core.folds.task_state import fold
+from rookery.core.levels import CYCLE, NO_SANDBOX, Level
 from rookery.core.queries import (
     About,
     AskAbout,
@@ -22,6 +31,7 @@ from rookery.core.queries import (
     AskModels,
     AskModes,
     AskPaths,
+    AskPermissions,
     AskRehearsal,
     AskRest,
     AskServers,
@@ -34,10 +44,12 @@ from rookery.core.queries import (
     KnownMcpServer,
     KnownMode,
     KnownTask,
+    Permissions,
     RestoreRehearsal,
 )
 from rookery.core.text.text_lines import line_diff
 from rookery.engine.engine import Engine
+from rookery.engine.ports.hooks import RuleBook
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.storage.sessions import TaskStore
 
@@ -62,6 +74,10 @@ class QuerySources(Struct, frozen=True, kw_only=True):
     """Reports what the model gets, for the events of a session."""
     paths: Callable[[], Sequence[FoundPath]]
     """All files and folders that the agent may see."""
+    rules: Callable[[], RuleBook]
+    """Returns the rules of tasks that are not open yet."""
+    can_be_offline: Callable[[], bool]
+    """Whether commands can be started without network."""
     contents: Callable[[str, str], Awaitable[Contents]] | None
     """Returns the differences between two checkpoints; None if checkpoints are off."""
 
@@ -75,10 +91,14 @@ class LocalHost:
 
     async def send(self, command: Command) -> None:
         match command:
+            case SwitchApproval(level=Level.SANDBOXED) | ReopenTask(level=Level.SANDBOXED):
+                await self._check_sandbox()
             case SwitchModel(provider=provider, model=model):
                 self._check_model(provider, model)
             case OpenTask(mode=mode, provider=provider, model=model):
                 self._check_mode(mode)
+                if command.level is Level.SANDBOXED:
+                    await self._check_sandbox()
                 if model:
                     self._check_model(provider, model)
             case SwitchMode(mode=mode):
@@ -104,6 +124,8 @@ class LocalHost:
                 return tuple(_modes(self._known.briefing))
             case AskCommands():
                 return await anyio.to_thread.run_sync(self._commands)
+            case AskPermissions(task_id=task_id):
+                return await anyio.to_thread.run_sync(self._permissions, task_id)
             case AskIntents():
                 return await self._known.intents()
             case AskContext(task_id=task_id):
@@ -136,6 +158,20 @@ class LocalHost:
             self._known.models.of(provider, model)
         except SettingsError as error:
             raise CommandRejected(str(error)) from error
+
+    async def _check_sandbox(self) -> None:
+        if not await anyio.to_thread.run_sync(self._known.can_be_offline):
+            raise CommandRejected(NO_SANDBOX)
+
+    def _permissions(self, task_id: str) -> Permissions:
+        rules = self._engine.rules(task_id) if task_id else self._known.rules()
+        events = self._engine.events(task_id) if task_id else ()
+        sandboxed = self._known.can_be_offline()
+        return Permissions(
+            level=fold(events).level or self._known.about().level,
+            levels=tuple(each for each in CYCLE if sandboxed or each is not Level.SANDBOXED),
+            rules=tuple(rules.listed()),
+        )
 
     def _commands(self) -> tuple[KnownCommand, ...]:
         """List slash commands, then skills. A command hides a skill of the same name."""

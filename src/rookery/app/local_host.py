@@ -32,8 +32,9 @@ from rookery.app.extra_tools import (
 )
 from rookery.app.host import Contents, LocalHost, QuerySources
 from rookery.app.model_choice import ModelChoice, Models
-from rookery.app.task_factory import make_task
+from rookery.app.task_factory import make_task, task_rules
 from rookery.core.facts import Event
+from rookery.core.levels import Level
 from rookery.core.queries import About, KnownContext
 from rookery.core.settings import Settings
 from rookery.core.text.output_preview import Hiding
@@ -68,8 +69,8 @@ ToolSelection: TypeAlias = Callable[[dict[str, Tool[Any]]], dict[str, Tool[Any]]
 
 
 class Consent(Struct, frozen=True, kw_only=True):
-    automatic: bool = False
-    """Actions are approved without asking."""
+    level: Level = Level.ASK
+    """How far sessions go without asking, unless their user says otherwise."""
     trusted: bool = False
     acts_anyway: bool = False
     """The folder may be changed in this run although it is not trusted."""
@@ -292,6 +293,8 @@ def _query_sources(parts: HostParts, choice: ModelChoice) -> QuerySources:
         servers=partial(known_servers, settings, workspace, parts.places, consent.trusted),
         context=partial(_context, parts),
         paths=parts.finder.paths,
+        rules=partial(task_rules, parts),
+        can_be_offline=lambda: parts.commands.sandbox.can_be_offline,
         contents=parts.contents if settings.checkpoints.use else None,
     )
 
@@ -338,7 +341,8 @@ def _about(
         provider=choice.provider,
         model=choice.name,
         window=models.of("", "").model.window,
-        automatic=consent.automatic,
+        automatic=consent.level is Level.AUTO,
+        level=consent.level,
         trusted=consent.trusted,
         mode=settings.mode,
         allows=tuple(name for name, allowed in allowances.items() if allowed),

@@ -23,6 +23,7 @@ from rookery.core.facts import (
     TaskOpened,
     UserSpoke,
 )
+from rookery.core.levels import Level
 from rookery.core.next_step import TurnRules
 from rookery.core.undo_plan import background_commands
 from rookery.engine.event_log import EventLog
@@ -78,9 +79,8 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
     def notify_user(text: str) -> None:
         log.append(Noted(text=text))
 
-    def automatic() -> bool:
-        switched = log.state.automatic
-        return parts.consent.automatic if switched is None else switched
+    def level() -> Level:
+        return log.state.level or parts.consent.level
 
     def browsed() -> Collection[str]:
         return browser.allowed if browser else ()
@@ -91,7 +91,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
     def task_commands() -> "TaskCommands":
         from rookery.app.command_parts import TaskCommands
 
-        return TaskCommands(parts, log, rules, automatic, browsed)
+        return TaskCommands(parts, log, rules, level, browsed)
 
     files, briefing, extra = parts.files, parts.briefing, parts.extra
     now = parts.clock.now
@@ -103,7 +103,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
         files.known_text,
         tolerates=lambda *call: governance.rules.tolerates_stale(*call),
     )
-    rules = AllowRules(parts.places.rules_file, parts.workspace, place=files.place, now=now)
+    rules = task_rules(parts)
     edits = TaskEdits(parts, log)
     deps = TaskDeps(
         tools=parts.tools | ({browser.name: browser} if browser else {}),
@@ -119,11 +119,11 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
         outline=extra.outline,
         barred=briefing.barred,
         hooks=[
-            *_limit_hooks(parts, log, automatic),
+            *_limit_hooks(parts, log, level),
             guard,
             commands,
-            *_approval_hooks(parts, rules, browser, automatic),
-            *_web_hooks(parts, rules, automatic),
+            *_approval_hooks(parts, rules, browser, level),
+            *_web_hooks(parts, rules, lambda: level() is Level.AUTO),
             edits,
         ],
         governance=governance,
@@ -151,7 +151,17 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
     return Task(task_id, log, deps, attend)
 
 
-def _limit_hooks(parts: "HostParts", log: EventLog, automatic: Callable[[], bool]) -> list[Hook]:
+def task_rules(parts: "HostParts") -> AllowRules:
+    return AllowRules(
+        parts.places.rules_file,
+        parts.workspace,
+        place=parts.files.place,
+        now=parts.clock.now,
+        prefix_of=lambda judged: parts.commands.prefix_of(judged),
+    )
+
+
+def _limit_hooks(parts: "HostParts", log: EventLog, level: Callable[[], Level]) -> list[Hook]:
     """Return the hooks that enforce trust, the flags and the mode."""
     consent, briefing = parts.consent, parts.briefing
     return [
@@ -160,13 +170,13 @@ def _limit_hooks(parts: "HostParts", log: EventLog, automatic: Callable[[], bool
             parts.files,
             allow_outside=consent.outside,
             allow_protected=consent.protected,
-            automatic=automatic,
+            automatic=lambda: level().edits_freely,
         ),
         ModeLimits(
             lambda: briefing.mode(log.state.mode),
             briefing.group_of,
             modes=lambda: briefing.modes,
-            automatic=automatic,
+            automatic=lambda: level() is Level.AUTO,
             approved=parts.settings.approve_modes,
             chosen=consent.mode,
         ),
@@ -177,7 +187,7 @@ def _approval_hooks(
     parts: "HostParts",
     rules: AllowRules,
     browser: "BrowserAction | None",
-    automatic: Callable[[], bool],
+    level: Callable[[], Level],
 ) -> list[Hook]:
     """Return the hooks that ask for approval of changes and of extra tools."""
     settings = parts.settings
@@ -185,7 +195,8 @@ def _approval_hooks(
     return [
         ApprovalGate(
             rules,
-            automatic=automatic,
+            level=level,
+            can_be_offline=lambda: parts.commands.sandbox.can_be_offline,
             edits=settings.approve_edits,
             modes=settings.approve_modes,
             children=settings.approve_subtasks,

@@ -174,7 +174,7 @@ class _Attached:
 
     async def run(self, known: Vocabulary) -> int:
         about = await self._host.query(AskAbout())
-        slash = SlashLines(self._task_id, vocabulary=known, automatic=about.automatic)
+        slash = SlashLines(self._task_id, vocabulary=known, level=about.level)
         lines = ClientLines(self._host, slash, self._screen, self._focus)
         end = RunEnd(Fate.LEFT)
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
@@ -183,7 +183,9 @@ class _Attached:
                 keyboard = _Keyboard(lines.send, group.cancel_scope.cancel)
                 if self._attended:
                     group.start_soon(keyboard.run)
-                prompter = Prompter(keyboard, self._screen, handle_line=lines.run)
+                prompter = Prompter(
+                    keyboard, self._screen, handle_line=lines.run, level=lambda: slash.level
+                )
                 end = await self._attend(prompter, lines)
                 group.cancel_scope.cancel()
         return self._report_end(end)

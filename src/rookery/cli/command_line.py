@@ -50,6 +50,7 @@ GROUPS = {
     "Permissions": (
         "yes",
         "require_approval",
+        "permission_mode",
         "trust",
         "sandbox",
         "allow_outside",
@@ -84,6 +85,34 @@ class GroupedCommand(click.Command):
             if lines:
                 with formatter.section(heading):
                     formatter.write_dl(lines)
+
+
+_LEVEL_OPTIONS = (
+    click.option(
+        "--permission-mode",
+        "--approval-mode",
+        "--ask-for-approval",
+        "permission_mode",
+        metavar="ask|edits|plan|sandboxed|auto",
+        help="What happens without asking. Dangerous actions always ask.",
+    ),
+    click.option("--full-auto", is_flag=True, hidden=True),
+    click.option(
+        "--yolo",
+        "--dangerously-skip-permissions",
+        "--dangerously-bypass-approvals-and-sandbox",
+        "skip_permissions",
+        is_flag=True,
+        hidden=True,
+    ),
+)
+"""The level of a run, in the words of several agents."""
+
+
+def level_options(command: Any) -> Any:
+    for option in reversed(_LEVEL_OPTIONS):
+        command = option(command)
+    return command
 
 
 EPILOG = """\b

@@ -20,6 +20,7 @@ from rookery.cli.run import run_client
 from rookery.cli.run_options import Run
 from rookery.cli.terminal_run import AttendedTask
 from rookery.core.commands import OpenTask
+from rookery.core.levels import Level
 from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places, temporary_places
 from rookery.storage.sessions import TaskStore
@@ -66,7 +67,7 @@ def _run_demo(workspace: Path) -> tuple[int, str]:
             store=TaskStore(places),
             workspace=workspace,
             first=OpenTask(task_id=str(uuid.uuid4()), text=TASK),
-            consent=Consent(automatic=True, trusted=True),
+            consent=Consent(level=Level.AUTO, trusted=True),
             places=places,
         )
         report = TextReport(run, out=sys.stdout, shows_result=True, resumable=False)

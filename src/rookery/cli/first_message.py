@@ -12,6 +12,7 @@ from rookery import NAME, VERSION
 from rookery.app.model_choice import ModelChoice, usable_models
 from rookery.cli.run_options import RunFolder
 from rookery.core.commands import OpenTask
+from rookery.core.levels import CYCLE, level_named
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
@@ -22,7 +23,7 @@ from rookery.storage.sessions import TaskStore
 HELP = """\
 /model [PROVIDER] NAME   start with this model; /model lists them
 /mode NAME               start in this mode; /mode lists them
-/approve on, off         turn auto-approve on or off
+/permissions LEVEL       start at this level: ask, edits, plan, sandboxed or auto
 Anything else is your task. Ctrl-D quits."""
 
 MOST_OFFERED = 15
@@ -71,7 +72,12 @@ class FirstMessage:
                 return replace(task, mode=rest)
             case "/approve" if rest in ("on", "off"):
                 print("Auto-approve is on." if rest == "on" else "Auto-approve is off.")
-                return replace(task, automatic=rest == "on")
+                return replace(task, automatic=rest == "on", level=None)
+            case "/permissions" if level := level_named(rest):
+                print(f"Starting at level {level}: {level.sentence}.")
+                return replace(task, automatic=None, level=level)
+            case "/permissions":
+                print(f"Use /permissions with one of: {', '.join(CYCLE)}.")
             case "/model":
                 known = usable_models(self._settings, self._default, self._project.choose)
                 print(harmless(list_models(known, task.model or self._default.model)))

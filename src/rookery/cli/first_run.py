@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.app.model_choice import ModelChoice, NoKey, NoModelNamed, choose_model
 from rookery.cli.options import FrontEnd, Options
+from rookery.core.levels import Level
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError, StorageError, ToolError
@@ -143,7 +144,8 @@ def find_trust(options: Options, places: Places, keep: Callable[[str], None]) ->
             agree_to_tools(options.workspace, first_only=True)
     if options.trust or store.trusts(options.workspace):
         return Trust.YES
-    if options.interactive and not (options.yes and never_trusted(options.workspace)):
+    acts = options.level is Level.AUTO
+    if options.interactive and not (acts and never_trusted(options.workspace)):
         from rookery.permissions.cli import ask_trust
 
         out = sys.stderr if options.once else sys.stdout
@@ -159,7 +161,8 @@ def find_trust(options: Options, places: Places, keep: Callable[[str], None]) ->
 def may_act_anyway(options: Options, trust: Trust) -> bool:
     """Whether an untrusted folder may be changed in this run: with -y, or if a program drives us
     over the control stream. A user's "no" overrides every flag."""
-    return trust is Trust.UNKNOWN and (options.yes or options.stdin_prompt_stream)
+    acts = options.level is Level.AUTO or options.stdin_prompt_stream
+    return trust is Trust.UNKNOWN and acts
 
 
 def trust_note(options: Options, trust: Trust, *, acts_anyway: bool) -> str:

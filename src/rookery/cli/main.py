@@ -11,7 +11,7 @@ import click
 
 from rookery import NAME, VERSION
 from rookery.app import use_declared_tools
-from rookery.cli.command_line import EPILOG, GroupedCommand, Seconds
+from rookery.cli.command_line import EPILOG, GroupedCommand, Seconds, level_options
 from rookery.cli.streams import READER_GONE, output_error, prepare_streams
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import RookeryError, SettingsError
@@ -325,6 +325,7 @@ def hide_key(ctx: click.Context, option: click.Parameter, value: str | None) -> 
 @click.option("-r", "--reasoning-effort", help="Reasoning effort: low, medium, high, ...")
 @click.option("-y", "--yes", is_flag=True, help="Approve everything except dangerous actions.")
 @click.option("-a", "--require-approval", is_flag=True, help="Ask before every change.")
+@level_options
 @click.option("--trust", is_flag=True, help="Trust the folder for this run.")
 @click.option(
     "--sandbox", type=click.Choice(["on", "required", "off"]), help="How commands are confined."

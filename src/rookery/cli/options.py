@@ -14,6 +14,7 @@ from msgspec import Struct
 from rookery.cli.main import FORMATS, PICK_SESSION
 from rookery.cli.streams import piped_input
 from rookery.core.instructions import PIPED_TEXT, quoted
+from rookery.core.levels import Level, level_named
 from rookery.core.text.characters import as_utf8
 from rookery.errors import SettingsError
 
@@ -44,6 +45,11 @@ class Options(Struct, frozen=True, kw_only=True):
     once: bool
     yes: bool
     require_approval: bool
+    permission_mode: str | None
+    full_auto: bool
+    """`--full-auto`, as in Codex."""
+    skip_permissions: bool
+    """`--yolo` and other agents' words for it."""
     trust: bool
     allow_outside: bool
     allow_protected: bool
@@ -230,6 +236,15 @@ class Options(Struct, frozen=True, kw_only=True):
             self.yes and self.require_approval,
             "-y approves everything and -a asks about it; give only one of them.",
         )
+        yield (
+            None in self._levels,
+            f"--permission-mode is one of ask, edits, plan, sandboxed and auto, "
+            f"not {self.permission_mode!r}.",
+        )
+        yield (
+            len(self._levels) > 1,
+            "-y, -a, --full-auto and --permission-mode name different levels; give only one.",
+        )
 
     @property
     def _has_prompt(self) -> bool:
@@ -282,13 +297,20 @@ class Options(Struct, frozen=True, kw_only=True):
         return self.stdin_prompt_stream or self.json_io
 
     @property
-    def approval(self) -> str | None:
-        """The approval setting that the flags ask for; None leaves it to the settings."""
-        if self.yes:
-            return "auto"
-        if self.require_approval:
-            return "ask"
-        return None
+    def level(self) -> Level | None:
+        """The level that the flags ask for; None leaves it to the settings."""
+        return next(iter(self._levels), None)
+
+    @property
+    def _levels(self) -> list[Level | None]:
+        """All levels that flags ask for, each once; None for a word that names no level."""
+        flags = (
+            (self.yes or self.skip_permissions, Level.AUTO),
+            (self.require_approval, Level.ASK),
+            (self.full_auto, Level.SANDBOXED),
+            (self.permission_mode is not None, level_named(self.permission_mode or "")),
+        )
+        return list(dict.fromkeys(level for given, level in flags if given))
 
 
 def _current_folder() -> Path | None:

@@ -17,6 +17,7 @@ from rookery.cli.run_options import Run
 from rookery.core.blocks import Text
 from rookery.core.facts import AssistantSpoke, ChildBegan, CompletionOffered, Event, TaskOpened
 from rookery.core.folds.task_state import fold
+from rookery.core.levels import Level
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import (
     CommandRejected,
@@ -160,7 +161,7 @@ class JsonReport:
             sys.stdout,
             stream=stream,
             session_id=run.task_id,
-            automatic=run.consent.automatic,
+            automatic=run.consent.level is Level.AUTO,
             after=run.after,
         )
         for event in run.stored:
@@ -205,8 +206,10 @@ class TextReport:
         approval = "asks before it acts"
         if not run.consent.may_act:
             approval = "read-only: the folder is not trusted"
-        elif run.consent.automatic:
+        elif run.consent.level is Level.AUTO:
             approval = "auto-approve"
+        elif run.consent.level is not Level.ASK:
+            approval = f"level {run.consent.level}"
         elif not run.person:
             approval = "not interactive: skips actions that need approval; -y allows them"
         choice, mode = run.choice, _mode(run)

@@ -31,6 +31,7 @@ from rookery.cli.options import FrontEnd, Options
 from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import Event, RequestStarted, TaskOpened
+from rookery.core.levels import GUARD, Level
 from rookery.core.limits import NOT_AT_ALL
 from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8
@@ -166,13 +167,20 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
     settings, choice = find_model(settings, options, places)
     if options.intent:
         check_intent(settings, options.workspace, options.intent)
+    level = settings.level(once=options.once)
+    if level is Level.SANDBOXED:
+        from rookery.cli.permission_options import require_sandbox
+
+        require_sandbox(settings, options.workspace, places)
     prompt, draft = options.prompt(), "".join(early)
     _note_ignored(options)
     _note_ignored_effort(options.reasoning_effort, settings, choice)
     project.check_command(prompt)
     first: OpenTask | ReopenTask | None = None
     if options.resumes:
-        first = ReopenTask(task_id=task_id)
+        from rookery.cli.permission_options import kept_level
+
+        first = ReopenTask(task_id=task_id, level=kept_level(options, stored))
     elif prompt.strip() or options.front_end is FrontEnd.LINES:
         images = _images(options) if options.image else ()
         first = OpenTask(task_id="", text=prompt, images=images, mode=settings.mode)
@@ -196,7 +204,7 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
         person=options.interactive,
         timeout=options.timeout,
         consent=Consent(
-            automatic=settings.auto_approves(once=options.once),
+            level=level,
             trusted=trusted,
             acts_anyway=acts_anyway,
             outside=options.allow_outside,
@@ -237,6 +245,8 @@ def _images(options: Options) -> tuple[Image, ...]:
 
 
 def _note_ignored(options: Options) -> None:
+    if options.skip_permissions:
+        note(f"Running as with -y. {GUARD}")
     if options.extension:
         note("Extensions are not supported; -e is ignored.")
     if options.front_end is FrontEnd.LINES and not (options.once or options.interactive):
@@ -311,7 +321,7 @@ def _found_settings(
         "folders": [str(path.resolve()) for path in options.add_dir] or None,
         "max_requests": options.max_turns,
         "mode": options.mode,
-        "approval": options.approval,
+        "approval": options.level,
         "sandbox.use": options.sandbox,
         "reasoning_effort": options.reasoning_effort,
         "mistake_limit": options.consecutive_mistake_limit,

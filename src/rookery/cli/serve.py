@@ -129,7 +129,15 @@ class PendingClient:
 
 
 TASK_FLAGS = {
-    *("workspace", "yes", "require_approval", "trust", "sandbox", "allow_outside"),
+    *(
+        "workspace",
+        "yes",
+        "require_approval",
+        "permission_mode",
+        "trust",
+        "sandbox",
+        "allow_outside",
+    ),
     *("allow_protected", "provider", "model", "base_url", "fallback", "api_key", "mode"),
 }
 """The flags of a task that also apply to a server, for all its tasks."""

@@ -10,6 +10,7 @@ from rookery.cli.first_run import note
 from rookery.cli.reports import RunReport, TextReport
 from rookery.cli.run_options import Run
 from rookery.core.commands import Cancel
+from rookery.core.levels import Level
 from rookery.errors import CommandRejected
 from rookery.protocol.attend import (
     Display,
@@ -43,7 +44,7 @@ class AttendedTask:
         self._interrupts = Interrupts()
         self._focus = Focus(run.task_id)
         self._keyboard: Keyboard | None = None
-        self._verdict = RunVerdict(automatic=run.consent.automatic)
+        self._verdict = RunVerdict(automatic=run.consent.level is Level.AUTO)
 
     async def run(self, host: Host) -> RunEnd:
         run = self._run
@@ -94,7 +95,7 @@ class AttendedTask:
         if not run.person:
             unattended = Unattended(
                 run.opening,
-                automatic=run.consent.automatic,
+                automatic=run.consent.level is Level.AUTO,
                 seconds=run.patience,
                 keeps_mode=bool(run.consent.mode),
             )
@@ -105,7 +106,7 @@ class AttendedTask:
         from rookery.protocol.client_commands import SlashLines
 
         known = await _vocabulary(run, host)
-        slash = SlashLines(run.task_id, run.stored, known, automatic=run.consent.automatic)
+        slash = SlashLines(run.task_id, run.stored, known, level=run.consent.level)
         lines = ClientLines(host, slash, report.screen, self._focus)
         self._keyboard = keyboard = Keyboard(sys.stdin.fileno(), lines.send)
         group.start_soon(keyboard.run)
@@ -114,8 +115,9 @@ class AttendedTask:
             report.screen,
             opening=run.opening,
             handle_line=lines.run,
-            patience=lambda: run.patience if slash.automatic else None,
+            patience=lambda: run.patience if slash.level is Level.AUTO else None,
             keeps_mode=bool(run.consent.mode),
+            level=lambda: slash.level,
         )
         return prompter, lines
 

@@ -138,7 +138,7 @@ Row = TypeVar("Row", bound=_Row)
 @cache
 def readers() -> Mapping[str, Reader]:
     """The programs that only read, by the first words of a command."""
-    known, git = toml.decode(_file("readers"), type=_Readers), git_table()
+    known, git = toml.decode(table_file("readers"), type=_Readers), git_table()
     rows = {
         **_named(known.programs),
         **dict(tool_table().versions.rows()),
@@ -152,17 +152,17 @@ def readers() -> Mapping[str, Reader]:
 
 @cache
 def git_table() -> GitTable:
-    return toml.decode(_file("git"), type=GitTable)
+    return toml.decode(table_file("git"), type=GitTable)
 
 
 @cache
 def tool_table() -> ToolTable:
-    return toml.decode(_file("tools"), type=ToolTable)
+    return toml.decode(table_file("tools"), type=ToolTable)
 
 
 @cache
 def effects() -> Effects:
-    read = toml.decode(_file("effects"), type=Effects)
+    read = toml.decode(table_file("effects"), type=Effects)
     return replace(read, outputs=_named(read.outputs), wrappers=_named(read.wrappers))
 
 
@@ -176,7 +176,7 @@ def programs_that_reach_anywhere() -> frozenset[str]:
     return frozenset(effects().reaches_anywhere.split())
 
 
-def _file(name: str) -> bytes:
+def table_file(name: str) -> bytes:
     return (_FOLDER / f"{name}.toml").read_bytes()
 
 

@@ -7,10 +7,12 @@ there is no proxy, each program that can reach any host counts as reaching an un
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 
 import anyio.to_thread
 
 from rookery.commands.plain_line import plain
+from rookery.commands.prefixes import is_filter, leads_nowhere, prefix_of
 from rookery.commands.program_tables import network_programs, programs_that_reach_anywhere
 from rookery.commands.programs import known_reader, reading
 from rookery.commands.words import Word, words
@@ -55,9 +57,14 @@ class CommandRules(Hook):
         deny: Sequence[str],
         trusted: bool,
         confines: Callable[[], bool] = lambda: True,
+        prefixes: Callable[[], Sequence[str]] = tuple,
+        root: Path = Path("/"),
     ) -> None:
         """`confines` tells whether commands run in a sandbox. Without one, a command is allowed
-        only by the user's own list."""
+        only by the user's own list, or by a rule for the words that it begins with (`prefixes`).
+        `root` is the workspace."""
+        self._prefixes = prefixes
+        self._root = root
         self._confines = confines
         self._allow = [argv for entry in allow if (argv := _argv(entry))]
         self._allow_all = EVERYTHING in allow
@@ -99,8 +106,18 @@ class CommandRules(Hook):
             return True
         if judged.written is None or judged.spelled is None:
             return False
-        argv = [one.words for pipeline in judged.written for one in pipeline.commands]
-        return all(_covers(self._allow, one) for one in argv)
+        return all(
+            is_filter(place, one)
+            or _covers((*self._allow, *self._rules_for(one, judged)), one.words)
+            for pipeline in judged.written
+            for place, one in enumerate(pipeline.commands)
+        )
+
+    def _rules_for(self, command: PlainCommand, judged: Judgement) -> Sequence[Sequence[str]]:
+        """The prefix of the command, if the user added a rule for it."""
+        prefix = prefix_of(command, self._root)
+        kept = prefix and leads_nowhere(judged) and " ".join(prefix) in self._prefixes()
+        return [prefix] if kept else []
 
 
 def faulty_entries(entries: Sequence[str]) -> list[str]:

@@ -253,6 +253,8 @@ class Ruling(Struct, frozen=True):
     question: IntentQuestion | None = None
     result_notes: tuple[str, ...] = ()
     """Notes the model reads with the result, if the call is made."""
+    offline: bool = False
+    """Whether a command may run only without network, unless a person approves it."""
 
 
 def allow() -> Ruling:
@@ -283,6 +285,7 @@ def joined(rulings: Iterable[Ruling]) -> Ruling:
         tuple(each for ruling in opinions for each in ruling.refusals) if coded else (),
         next((ruling.question for ruling in opinions if ruling.question), None),
         tuple(text for ruling in opinions for text in ruling.result_notes),
+        any(ruling.offline for ruling in opinions),
     )
 
 

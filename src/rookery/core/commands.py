@@ -15,6 +15,7 @@ from msgspec.structs import fields
 
 from rookery.core.asks import Choice, Reply
 from rookery.core.blocks import Image
+from rookery.core.levels import Level
 
 KIND = "kind"
 _LONGEST_SHOWN = 60
@@ -116,10 +117,15 @@ class OpenTask(Struct, frozen=True, kw_only=True):
     """Whether actions are auto-approved; None for the default."""
     intent: str = ""
     """The id of the intent to select at the start."""
+    level: Level | None = None
+    """The level to start with, instead of `automatic`."""
 
 
 class ReopenTask(Struct, frozen=True, kw_only=True):
+    """Go on with a task. Without a level it has the one that the host was started with."""
+
     task_id: str
+    level: Level | None = None
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -134,6 +140,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     by: Literal["user", "policy"] = "user"
     always: bool = False
     """Add the rule in the question."""
+    prefix: bool = False
+    """Add the question's rule for all commands that begin like this one."""
     choice: Choice | None = None
     """A choice beyond yes and no, if the question offers it."""
     message_id: str = ""
@@ -216,10 +224,19 @@ class SwitchModel(Struct, frozen=True, kw_only=True):
 
 
 class SwitchApproval(Struct, frozen=True, kw_only=True):
-    """Switch auto-approve on or off for a task and its sub-tasks."""
+    """Change the level of a task and its sub-tasks. Without a level, `automatic` stands for auto
+    or ask."""
 
     task_id: str
-    automatic: bool
+    automatic: bool | None = None
+    level: Level | None = None
+
+
+class RemoveRule(Struct, frozen=True, kw_only=True):
+    """Remove a rule that the user added with *always*."""
+
+    task_id: str
+    rule_id: str
 
 
 class SelectIntent(Struct, frozen=True, kw_only=True):
@@ -249,6 +266,7 @@ Command: TypeAlias = (
     | SwitchMode
     | SwitchModel
     | SwitchApproval
+    | RemoveRule
     | SelectIntent
     | DeleteTask
 )

@@ -8,6 +8,8 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from rookery.core.levels import Level
+
 T = TypeVar("T")
 
 
@@ -94,11 +96,28 @@ class About(Struct, frozen=True, kw_only=True):
     window: int = 0
     automatic: bool = False
     """Whether actions are auto-approved, unless a task says otherwise."""
+    level: Level = Level.ASK
+    """How far the agent may go without asking, unless a task says otherwise."""
     trusted: bool = False
     mode: str = "code"
     """The mode of new tasks."""
     allows: tuple[str, ...] = ()
     """What else is auto-approved: any of edits, modes, subtasks, outside and protected."""
+
+
+class KnownRule(Struct, frozen=True, kw_only=True):
+    """A rule that the user added with *always*."""
+
+    id: str
+    text: str
+
+
+class Permissions(Struct, frozen=True, kw_only=True):
+    """What happens without asking. `levels` are those that can be chosen here."""
+
+    level: Level = Level.ASK
+    levels: tuple[Level, ...] = ()
+    rules: tuple[KnownRule, ...] = ()
 
 
 class KnownIntent(Struct, frozen=True, kw_only=True):
@@ -248,6 +267,12 @@ class AskRehearsal(Asking[RestoreRehearsal], frozen=True, kw_only=True):
     overwrite: bool = False
 
 
+class AskPermissions(Asking[Permissions], frozen=True, kw_only=True):
+    """The level and the rules of an open task, or without one those of new tasks."""
+
+    task_id: str = ""
+
+
 class AskIntents(Asking[tuple[KnownIntent, ...]], frozen=True, kw_only=True):
     """The intents of the workspace, those in progress first."""
 
@@ -276,6 +301,7 @@ Query: TypeAlias = (
     | AskPaths
     | AskDifferences
     | AskRehearsal
+    | AskPermissions
     | AskIntents
     | AskServers
     | AskContext

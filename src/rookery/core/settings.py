@@ -11,6 +11,7 @@ from typing import Annotated, TextIO
 import msgspec
 from msgspec import Meta
 
+from rookery.core.levels import Level
 from rookery.core.limits import MIB, Effort, Limits
 from rookery.core.settings_sections import (
     USUAL,
@@ -56,7 +57,8 @@ class Settings(SettingsSection, frozen=True):
     mode: Mode in which new sessions begin.
     reasoning_effort: How much models reason, if they can. `unspecified` leaves it to the model;
         `disabled` and `none` turn it off.
-    approval: Whether actions ask first or are auto-approved. Default: only `--print` auto-approves.
+    approval: The [level](safety.md#levels) of new sessions. Default: `ask`, and `auto` with
+        `--print`.
     max_requests: Requests to the model after which you are asked; 0 means never.
     max_cost: Dollars after which you are asked; 0 means never.
     max_tokens: Tokens after which you are asked; 0 means never.
@@ -154,9 +156,9 @@ class Settings(SettingsSection, frozen=True):
         commands = msgspec.structs.replace(self.commands, shell=None)
         return msgspec.structs.replace(self, commands=commands)
 
-    def auto_approves(self, *, once: bool) -> bool:
-        """Whether actions are auto-approved; `once` says that `--print` was given."""
-        return self.approval == "auto" if self.approval else once
+    def level(self, *, once: bool) -> Level:
+        """The level of new sessions; `once` says that `--print` was given."""
+        return Level(self.approval or ("auto" if once else "ask"))
 
     def colours(self, out: TextIO, environ: Mapping[str, str]) -> bool:
         """Whether output to `out` is coloured. "auto" respects `NO_COLOR` and `TERM`."""

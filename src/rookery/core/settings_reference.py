@@ -81,6 +81,8 @@ def loosens(key: Key, wanted: Any, present: Any) -> bool:
             return bool((wanted or math.inf) > (present or math.inf))
         case ProjectMay.CLOSE:
             return _NARROWING.index(wanted) < _NARROWING.index(present)
+        case ProjectMay.MAKE_IT_ASK if present == "plan":
+            return True
         case way:
             return bool(wanted != _STRICTEST[way])
 

@@ -8,8 +8,8 @@ from msgspec import Meta
 from rookery.core.limits import MIB, Limits
 
 Prompt: TypeAlias = Literal["auto", "full", "compact", "guided"]
+Approval: TypeAlias = Literal["plan", "ask", "edits", "sandboxed", "auto"]
 TurnEnd: TypeAlias = Literal["words", "completion"]
-Approval: TypeAlias = Literal["ask", "auto"]
 Containment: TypeAlias = Literal["on", "required", "off"]
 Network: TypeAlias = Literal["known", "on", "off"]
 Colour: TypeAlias = Literal["auto", "always", "never"]

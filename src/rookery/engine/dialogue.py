@@ -183,6 +183,8 @@ class Dialogue:
         notes: tuple[str, ...] = (),
         rule: str = "",
         governance: IntentQuestion | None = None,
+        prefix: str = "",
+        harmless: bool = False,
     ) -> Answered:
         """Ask a question and wait for a client's answer."""
         question = Asked(
@@ -198,6 +200,8 @@ class Dialogue:
             notes=tuple(map(self._hide, notes)),
             rule=self._hide(rule),
             governance=governance,
+            prefix=self._hide(prefix),
+            harmless=harmless,
         )
         while True:
             answer, event = await self._answered(question)
@@ -250,7 +254,7 @@ class Dialogue:
             raise CommandRejected("The question has changed. Read it again.")
         if answer.reply not in takes(question.ask):
             raise CommandRejected(f"A question of kind {question.ask} takes words, not yes or no.")
-        if answer.always and not question.rule:
+        if (answer.always and not question.rule) or (answer.prefix and not question.prefix):
             raise CommandRejected("This can only be approved once, not always.")
         _check_choice(answer, question)
         answered = Answered(
@@ -263,6 +267,7 @@ class Dialogue:
             always=answer.always,
             choice=answer.choice,
             message_id=answer.message_id,
+            prefix=answer.prefix,
         )
         event = self._log.append(answered)
         del self._open[question.ask_id]

@@ -17,6 +17,7 @@ from rookery.core.commands import (
     DeleteTask,
     EditQueue,
     OpenTask,
+    RemoveRule,
     ReopenTask,
     RestoreFiles,
     RetryNow,
@@ -43,10 +44,11 @@ from rookery.core.facts import (
     TaskOpened,
     TaskReopened,
     UserSpoke,
+    switched_to,
 )
 from rookery.core.folds.task_state import fold
 from rookery.engine.event_log import EventLog, end_of, inherited_governance, record_changes, recover
-from rookery.engine.ports.hooks import LogStore, TaskLogs
+from rookery.engine.ports.hooks import LogStore, RuleBook, TaskLogs
 from rookery.engine.ports.tool import ChildEnd, ChildTask
 from rookery.engine.ports.workspace import Restored
 from rookery.engine.task import Task
@@ -83,8 +85,8 @@ class Engine:
         match command:
             case OpenTask():
                 self._open(command)
-            case ReopenTask(task_id=task_id):
-                self._reopen(task_id)
+            case ReopenTask():
+                self._reopen(command)
             case Answer():
                 self._answer(command)
             case Speak():
@@ -111,8 +113,11 @@ class Engine:
                 self._find(task_id).log.append(ModeSwitched(mode=mode))
             case SwitchModel(task_id=task_id, provider=provider, model=model):
                 self._append_to_tree(task_id, ModelSwitched(provider=provider, model=model))
-            case SwitchApproval(task_id=task_id, automatic=automatic):
-                self._append_to_tree(task_id, ApprovalSwitched(automatic=automatic))
+            case SwitchApproval():
+                self._switch_level(command)
+            case RemoveRule(task_id=task_id, rule_id=rule_id):
+                task = self._find(task_id)
+                task.dialogue.note(f"Removed: {task.rules.remove(rule_id)}")
             case SelectIntent(task_id=task_id, intent_id=intent_id):
                 self._find(task_id).select_intent(intent_id)
             case DeleteTask(task_id=task_id):
@@ -128,6 +133,10 @@ class Engine:
     def events(self, task_id: str) -> Sequence[Event]:
         """The recorded events of an open task."""
         return self._find(task_id).log.events
+
+    def rules(self, task_id: str) -> RuleBook:
+        """The rules of an open task."""
+        return self._find(task_id).rules
 
     @property
     def is_idle(self) -> bool:
@@ -166,18 +175,23 @@ class Engine:
         )
         if command.model:
             task.log.append(ModelSwitched(provider=command.provider, model=command.model))
-        if command.automatic is not None:
+        if command.level:
+            task.log.append(switched_to(command.level))
+        elif command.automatic is not None:
             task.log.append(ApprovalSwitched(automatic=command.automatic))
         if command.intent:
             task.select_intent(command.intent)
         self._group.start_soon(self._run, task, name=f"task {task.id}")
 
-    def _reopen(self, task_id: str) -> None:
+    def _reopen(self, command: ReopenTask) -> None:
+        task_id = command.task_id
         if (task := self._tasks.get(task_id)) and not task.log.ended:
             return
         store = self._logs.open(task_id)
         task = self._make(task_id, store)
         _append_reopened(task.log, store, resumed=False)
+        if command.level:
+            task.log.append(switched_to(command.level))
         self._group.start_soon(self._run, task, name=f"task {task.id}")
 
     def _make(self, task_id: str, store: LogStore) -> Task:
@@ -214,6 +228,8 @@ class Engine:
             before = len(task.log.events)
             if not task.log.state.closed:
                 _append_reopened(task.log, store, resumed=True)
+                if parent.state.level:
+                    task.log.append(switched_to(parent.state.level))
                 if child.words:
                     task.log.append(child.words)
             return task, before
@@ -236,8 +252,8 @@ class Engine:
             provider, model = parent.state.fallback_model
             place = parent.state.fallback
             task.log.append(FellBack(place=place, provider=provider, model=model))
-        if parent.state.automatic is not None:
-            task.log.append(ApprovalSwitched(automatic=parent.state.automatic))
+        if parent.state.level:
+            task.log.append(switched_to(parent.state.level))
         for fact in inherited_governance(parent.state):
             task.log.append(fact)
         return task, 0
@@ -289,6 +305,16 @@ class Engine:
         if command.message_id not in log.state.queue:
             raise CommandRejected("The model has already read that message.")
         log.append(QueueEdited(message_id=command.message_id, text=command.text))
+
+    def _switch_level(self, command: SwitchApproval) -> None:
+        """All tasks of a tree have the same level: a sub-task never has more than its parent."""
+        if command.level is None and command.automatic is None:
+            raise CommandRejected("Give a level: plan, ask, edits, sandboxed or auto.")
+        fact = ApprovalSwitched(automatic=command.automatic)
+        root = self._find(command.task_id)
+        while (parent := self._tasks.get(root.log.state.parent or "")) and not parent.log.ended:
+            root = parent
+        self._append_to_tree(root.id, switched_to(command.level) if command.level else fact)
 
     def _append_to_tree(self, task_id: str, fact: Fact) -> None:
         """Append a fact to a task and all its running sub-tasks."""

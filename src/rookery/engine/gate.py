@@ -9,7 +9,8 @@ difference; otherwise its next edit would be refused as stale.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 
 import anyio
@@ -166,6 +167,7 @@ class Gate:
             by_hand=by_hand,
             named=frozenset(each.path for each in judged.targets if each.deed is not Deed.READ),
             hosts=self._hosts(action, judged, by_hand=by_hand) if action.command else frozenset(),
+            offline=ruling.offline and not by_hand,
         )
         permit = await self.governance.rules.permitted(call, action, ruling, answer, permit)
         if ruling.result_notes:
@@ -212,6 +214,9 @@ class Gate:
             # what goes beyond an intent is never allowed for good
             rule="" if ruling.question else self._rules.rule_for(action),
             governance=ruling.question,
+            # with another reason to ask, such a rule would not help
+            prefix="" if ruling.question or ruling.reasons else self._rules.prefix_for(action),
+            harmless=self._is_harmless(action, ruling),
         )
         if answer.reply != "yes":
             self._refused.add(action.digest)
@@ -220,8 +225,16 @@ class Gate:
             denial.images = answer.images
             raise denial
         if answer.always:
-            self._remember(action)
+            self._remember(partial(self._rules.add, action))
+        if answer.prefix:
+            self._remember(partial(self._rules.add_prefix, action))
         return answer
+
+    def _is_harmless(self, action: Action, ruling: Ruling) -> bool:
+        """Whether it only edits ordinary files, so that a wrong answer can be undone."""
+        remarkable = ruling.question or ruling.reasons or ruling.notes or action.notes
+        edits = bool(action.changes) and not (action.command or action.external or action.child)
+        return edits and not remarkable and bool(self._rules.rule_for(action))
 
     def _denial(self, call: ToolCall, ruling: Ruling, answer: Answered | None) -> Denied:
         """The refusal as the model sees it, with a code if governance refused."""
@@ -283,10 +296,10 @@ class Gate:
             self._dialogue.note(f"Allowed only until this task ends; no rule was saved: {error}")
         return True
 
-    def _remember(self, action: Action) -> None:
-        """Add a rule for the action. The action is approved once even if no rule can be stored."""
+    def _remember(self, add: Callable[[], None]) -> None:
+        """Add a rule. The action is approved once even if no rule can be stored."""
         try:
-            self._rules.add(action)
+            add()
         except (StorageError, CommandRejected) as error:
             self._dialogue.note(f"Approved once, not always: {error}")
 

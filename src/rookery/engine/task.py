@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
-    ApprovalSwitched,
     CommandEnded,
     CompletionOffered,
     Event,
@@ -26,7 +25,9 @@ from rookery.core.facts import (
     StepCancelled,
     TaskClosed,
     ToolFinished,
+    switched_to,
 )
+from rookery.core.levels import Level
 from rookery.core.next_step import (
     Ask,
     CallModel,
@@ -83,6 +84,7 @@ class Task:
             prompts=self._prompts,
         )
         self._deps = deps
+        self.rules = deps.rules
         self._gate = Gate(deps.hooks, self.dialogue, deps.rules, deps.governance)
         self._undo = Undo(
             log,
@@ -195,11 +197,11 @@ class Task:
         self._step.cancel()
 
     async def _rewind(self, to: int) -> None:
-        """Rewinding does not bring back auto-approve that was switched off since."""
-        automatic = self.log.state.automatic
+        """Rewinding does not bring back a level that was left since, except that of planning."""
+        level = self.log.state.level
         self.log.append(Rewound(to=to))
-        if self.log.state.automatic != automatic:
-            self.log.append(ApprovalSwitched(automatic=automatic))
+        if self.log.state.level not in (level, Level.PLAN):
+            self.log.append(switched_to(level))
 
     async def _note_cancelled(self) -> None:
         self.log.append(StepCancelled())

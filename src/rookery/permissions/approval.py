@@ -12,12 +12,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+import anyio.to_thread
 from msgspec import Struct
 
-from rookery.core.asks import AskKind, Ruling, allow, ask
+from rookery.core.asks import AskKind, Decision, Ruling, allow, ask, deny
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
-from rookery.engine.ports.actions import Action, Deed
+from rookery.core.levels import Level
+from rookery.core.queries import KnownRule
+from rookery.engine.ports.actions import Action, Deed, Judgement
 from rookery.engine.ports.hooks import Hook, RuleBook
 from rookery.engine.ports.workspace import Place
 from rookery.errors import CommandRejected, ToolError
@@ -28,12 +31,17 @@ EMPTY = hashlib.sha256(b"").hexdigest()
 
 DAYS = 30
 RULE_LIFETIME_MS = DAYS * 24 * 60 * 60 * 1000
-_KEPT = ("command", "host", "web")
+_KEPT = ("command", "prefix", "host", "web")
 _WEB = "web "
+PLANNING = (
+    "The user wants a plan first: until it is approved you only read. Finish with the plan as "
+    "your answer."
+)
 
 
 class ApprovalGate(Hook):
-    """Allows reads, auto-approved runs, what the settings allow and what a stored rule allows.
+    """Allows reads, and what the level, the settings or a stored rule allow. While the user wants
+    a plan, everything but reading is denied.
 
     Emptying a file always asks, because it is rarely intended.
     """
@@ -42,29 +50,41 @@ class ApprovalGate(Hook):
         self,
         rules: RuleBook,
         *,
-        automatic: Callable[[], bool],
+        level: Callable[[], Level],
+        can_be_offline: Callable[[], bool] = lambda: False,
         edits: bool = False,
         modes: bool = False,
         children: bool = False,
     ) -> None:
+        """`can_be_offline` tells whether a sandbox can start commands without network."""
         self._rules = rules
-        self._automatic = automatic
+        self._level = level
+        self._can_be_offline = can_be_offline
         self._edits = edits
         self._modes = modes
         self._children = children
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
+        level = self._level()
+        if level is Level.PLAN and action.may_change_files:
+            return deny(PLANNING)
         if any(change.before and change.after == EMPTY for change in action.changes):
             return ask("It would delete everything in a file.")
-        return allow() if self._allowed(action) else Ruling()
+        if self._allowed(action, level):
+            return allow()
+        if level is Level.SANDBOXED and action.command and not action.external:
+            offline = await anyio.to_thread.run_sync(self._can_be_offline)
+            return Ruling(Decision.ALLOW, offline=True) if offline else Ruling()
+        return Ruling()
 
-    def _allowed(self, action: Action) -> bool:
+    def _allowed(self, action: Action, level: Level) -> bool:
         more = action.command or action.external or action.child or action.mode
         only_edits = bool(action.changes) and not more
         return (
             action.is_read_only
-            or self._automatic()
+            or level is Level.AUTO
             or (self._edits and only_edits)
+            or (level.edits_freely and only_edits and all(each.after for each in action.changes))
             or (self._modes and bool(action.mode) and not action.changes_things)
             or (self._children and bool(action.child))
             or self._rules.allows(action)
@@ -75,7 +95,7 @@ class AllowRule(Struct, frozen=True, kw_only=True):
     """One allowed action in one workspace. `expires` is in milliseconds since the epoch. A rule
     without it ends with the task, and its `command` describes what it allows."""
 
-    tool: Literal["command", "edits", "mcp", "subtasks", "host", "web"]
+    tool: Literal["command", "prefix", "edits", "mcp", "subtasks", "host", "web"]
     workspace: FolderMark
     command: str = ""
     cwd: str = ""
@@ -89,10 +109,19 @@ class AllowRule(Struct, frozen=True, kw_only=True):
             return f"commands in {self.workspace.path} may reach {self.command}, for {DAYS} days"
         if self.tool == "web":
             return f"{self.command} in {self.workspace.path}, for {DAYS} days"
+        if self.tool == "prefix":
+            begin = f"commands in {self.workspace.path} that begin with these words"
+            return f"{begin}, for {DAYS} days: {self.command} …"
         if self.tool != "command":
             return f"{self.command}, until this task ends"
         where = f"{self.cwd} of {self.workspace.path}" if self.cwd else self.workspace.path
         return f"exactly this command in {where}, for {DAYS} days: {self.command}"
+
+    @property
+    def id(self) -> str:
+        """A short name to remove the rule by."""
+        parts = (self.tool, self.workspace.path, self.command, self.cwd)
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:6]
 
     def covers(self, other: "AllowRule") -> bool:
         """Whether the other rule allows the same, whenever either expires."""
@@ -113,8 +142,17 @@ class AllowRules:
     workspace, `now` is the clock in milliseconds."""
 
     def __init__(
-        self, file: Path, workspace: Path, *, place: Callable[[str], Place], now: Callable[[], int]
+        self,
+        file: Path,
+        workspace: Path,
+        *,
+        place: Callable[[str], Place],
+        now: Callable[[], int],
+        prefix_of: Callable[[Judgement], str] = lambda judged: "",
     ) -> None:
+        """`prefix_of` returns the words that a rule for similar commands would begin with; empty
+        if there can be none."""
+        self._prefix_of = prefix_of
         self._kept = KeptList(file, AllowRule)
         self._workspace = FolderMark.of(workspace)
         self._place = place
@@ -144,10 +182,40 @@ class AllowRules:
             return
         self._keep([rule])
 
-    def hosts(self) -> Sequence[str]:
+    def prefix_for(self, action: Action) -> str:
+        rule = self._prefix_rule(action)
+        return rule.words if rule else ""
+
+    def add_prefix(self, action: Action) -> None:
+        """Raises the same as `add`."""
+        rule = self._prefix_rule(action)
+        if rule is None:
+            raise CommandRejected("Commands like this always need approval, so no rule was added.")
+        self._keep([rule])
+
+    def prefixes(self) -> Sequence[str]:
+        return [rule.command for rule in self._ours() if rule.tool == "prefix"]
+
+    def listed(self) -> Sequence[KnownRule]:
+        rules = dict.fromkeys((*self._task_rules, *self._ours()))
+        return [KnownRule(id=rule.id, text=rule.words) for rule in rules]
+
+    def remove(self, rule_id: str) -> str:
+        """Raises `CommandRejected` if there is no such rule, `StorageError` if it stays."""
+        found = [rule for rule in (*self._task_rules, *self._ours()) if rule.id == rule_id]
+        if not found:
+            raise CommandRejected(f"No such rule: {rule_id}. /permissions lists all.")
+        self._task_rules = [rule for rule in self._task_rules if rule.id != rule_id]
+        self._hosts.pop(found[0].command if found[0].tool == "host" else "", None)
+        remove_rule(self._kept.file, rule_id)
+        return found[0].words
+
+    def _ours(self) -> list[AllowRule]:
         kept = stored_rules(self._kept.file, self._now())
-        ours = [rule for rule in kept if rule.tool == "host" and rule.workspace == self._workspace]
-        return [*self._hosts, *(rule.command for rule in ours)]
+        return [rule for rule in kept if rule.workspace == self._workspace]
+
+    def hosts(self) -> Sequence[str]:
+        return [*self._hosts, *(rule.command for rule in self._ours() if rule.tool == "host")]
 
     def rule_for_hosts(self, hosts: Sequence[str]) -> str:
         if self._kept.problem or not hosts:
@@ -162,6 +230,13 @@ class AllowRules:
     def _host_rule(self, host: str) -> AllowRule:
         return self._stored_rule("host", host)
 
+    def _prefix_rule(self, action: Action) -> AllowRule | None:
+        """None where not even exactly this command could have a rule."""
+        if action.judgement is None or self._command_rule(action) is None or action.external:
+            return None
+        prefix = "" if action.judgement.needs_keys else self._prefix_of(action.judgement)
+        return self._stored_rule("prefix", prefix) if prefix else None
+
     def _web_rule(self, action: Action) -> AllowRule | None:
         if self._kept.problem or action.changes or action.command:
             return None
@@ -170,7 +245,7 @@ class AllowRules:
         what = f"web searches with {engine}" if engine != about else f"web pages of {about}"
         return self._stored_rule("web", what)
 
-    def _stored_rule(self, tool: Literal["host", "web"], about: str) -> AllowRule:
+    def _stored_rule(self, tool: Literal["prefix", "host", "web"], about: str) -> AllowRule:
         expires = self._now() + RULE_LIFETIME_MS
         return AllowRule(tool=tool, workspace=self._workspace, command=about, expires=expires)
 
@@ -262,6 +337,15 @@ def stored_rules(file: Path, now: int) -> list[AllowRule]:
 def problem_with_rules(file: Path) -> str:
     """Why the stored rules cannot be used, as a sentence; empty if they can."""
     return KeptList(file, AllowRule).problem
+
+
+def remove_rule(file: Path, rule_id: str) -> int:
+    """Delete the stored rules with this id and return their number. Raises `StorageError`."""
+    kept = KeptList(file, AllowRule)
+    found = [rule for rule in kept.read() if rule.id == rule_id]
+    if found:
+        kept.update(lambda rules: [rule for rule in rules if rule.id != rule_id])
+    return len(found)
 
 
 def clear_rules(file: Path) -> int:

@@ -15,7 +15,13 @@ import click
 from rookery import NAME, PROJECT_FOLDER
 from rookery.core.text.terminal_text import visible_line
 from rookery.errors import SettingsError, StorageError, ToolError
-from rookery.permissions.approval import AllowRule, clear_rules, problem_with_rules, stored_rules
+from rookery.permissions.approval import (
+    AllowRule,
+    clear_rules,
+    problem_with_rules,
+    remove_rule,
+    stored_rules,
+)
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places, find_places
 
@@ -61,18 +67,23 @@ STAYS_UNTRUSTED = f"Not trusted: read-only. To trust it: {NAME} trust"
 @click.argument("path", type=click.Path(path_type=Path), default=".")
 @click.option("--list", "listing", is_flag=True, help="List trusted folders and saved rules.")
 @click.option("--forget", is_flag=True, help="Stop trusting the folder.")
+@click.option("--forget-rule", metavar="ID", help="Delete one saved rule; --list shows the ids.")
 @click.option("--forget-rules", is_flag=True, help="Delete all saved rules.")
-def command(path: Path, listing: bool, forget: bool, forget_rules: bool) -> int:
+def command(
+    path: Path, listing: bool, forget: bool, forget_rule: str | None, forget_rules: bool
+) -> int:
     """Trust a folder: the agent may run and change what is in it, and its settings apply.
 
     Folders inside it, above it or put in its place later are not trusted.
     """
-    if listing + forget + forget_rules > 1:
-        raise SettingsError("Give only one of --list, --forget and --forget-rules.")
+    if listing + forget + forget_rules + (forget_rule is not None) > 1:
+        raise SettingsError("Give only one of --list, --forget, --forget-rule and --forget-rules.")
     places = find_places(os.environ)
     store = TrustStore(places.trust_file)
     if listing:
         lines = _list(store, places)
+    elif forget_rule is not None:
+        lines = _forget_rule(places, forget_rule)
     elif forget_rules:
         lines = _forget_rules(places)
     elif forget:
@@ -193,6 +204,12 @@ def _forget(store: TrustStore, path: Path, places: Places) -> list[str]:
     return [forgotten, kept] if allowed else [forgotten]
 
 
+def _forget_rule(places: Places, rule_id: str) -> list[str]:
+    if not remove_rule(places.rules_file, rule_id):
+        raise SettingsError(f"No such rule: {rule_id}. List them: {NAME} trust --list")
+    return ["The rule was deleted."]
+
+
 def _forget_rules(places: Places) -> list[str]:
     count = clear_rules(places.rules_file)
     return [f"Rules deleted: {count}." if count else "There were no rules to delete."]
@@ -204,7 +221,9 @@ def _list(store: TrustStore, places: Places) -> list[str]:
         + ("" if kept.still_there else " (removed or replaced since: no longer trusted)")
         for kept in store.all()
     ]
-    allowed = [f"allowed until {_day(rule.expires)}: {rule.words}" for rule in _rules(places)]
+    allowed = [
+        f"{rule.id} allowed until {_day(rule.expires)}: {rule.words}" for rule in _rules(places)
+    ]
     both = (store.problem, problem_with_rules(places.rules_file))
     problems = [problem for problem in both if problem]
     return [*problems, *folders, *allowed] or ["No trusted folders and no rules."]

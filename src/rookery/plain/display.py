@@ -49,6 +49,7 @@ from rookery.core.facts import (
     Waiting,
 )
 from rookery.core.folds.run_tallies import added
+from rookery.core.levels import GUARD, Level
 from rookery.core.replies import STOPPED_BY_USER, denied, restored_files, sentence_in
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.core.text.terminal_text import harmless, harmless_line
@@ -261,9 +262,9 @@ class PlainDisplay:
                 screen.line(paint.cyan(f"  now in {harmless_line(mode)} mode"))
             case ModelSwitched(model=model):
                 screen.line(paint.cyan(f"  now using {harmless_line(model)}"))
-            case ApprovalSwitched(automatic=bool() as automatic):
-                how = "auto-approve" if automatic else "asks before it acts"
-                screen.line(paint.cyan(f"  now: {how}"))
+            case ApprovalSwitched(to=Level() as level):
+                guard = f" {GUARD}" if level is Level.AUTO else ""
+                screen.line(paint.cyan(f"  level {level}: {level.sentence}.{guard}"))
             case StepCancelled():
                 what = "Nothing is running." if self._is_idle else "Stopped."
                 screen.line(paint.yellow(f"{what} Press Ctrl-C again to exit."))

@@ -14,7 +14,8 @@ import anyio
 from rookery.core.asks import AskKind, Choice, question_lines, reply_of
 from rookery.core.commands import Speak
 from rookery.core.facts import Asked, Event
-from rookery.core.queries import AskContext, AskDifferences
+from rookery.core.levels import Level
+from rookery.core.queries import AskContext, AskDifferences, AskPermissions
 from rookery.core.text.terminal_text import (
     folded_diff,
     harmless,
@@ -26,7 +27,7 @@ from rookery.errors import CommandRejected
 from rookery.plain.keyboard import Keyboard
 from rookery.plain.screen import LEFT_AT_PROMPT, Screen
 from rookery.protocol.attend import Focus, Leave, Response, Say
-from rookery.protocol.client_commands import SlashLines
+from rookery.protocol.client_commands import SlashLines, permissions_text
 from rookery.protocol.codec import Host, OfferedAnswer, ceiling, chosen, followup, suggestions
 from rookery.protocol.outcomes import DECIDE_YOURSELF
 
@@ -84,6 +85,10 @@ class ClientLines:
             await self._show_changes()
         if outcome.context:
             await self._show_context(rules=outcome.context == "rules")
+        if outcome.permissions:
+            known = await self._host.query(AskPermissions(task_id=self._focus.task_id))
+            for row in permissions_text(known).splitlines():
+                self._screen.line(visible_line(row))
         shown = self._next_event
         try:
             for command in outcome.commands:
@@ -150,16 +155,18 @@ class Prompter:
         handle_line: Callable[[str], Awaitable[LineUse]] | None = None,
         patience: Callable[[], float | None] = lambda: None,
         keeps_mode: bool = False,
+        level: Callable[[], Level | None] = lambda: None,
     ) -> None:
         """`handle_line` handles client commands. `patience` returns the seconds after which a
         follow-up question is answered automatically, or None. With `keeps_mode` such an answer
-        does not switch the mode."""
+        does not switch the mode. `level` is shown in front of every question."""
         self._keyboard = keyboard
         self._screen = screen
         self._opening = opening
         self._handle_line = handle_line
         self._patience = patience
         self._keeps_mode = keeps_mode
+        self._level = level
         self._lock = anyio.Lock()
 
     @property
@@ -203,6 +210,7 @@ class Prompter:
     async def _approve(self, asked: Asked) -> Response:
         self._show_action(asked)
         choices = "y/n/a" if asked.rule else "/".join(["y", "n", *_choice_keys(asked)])
+        choices += "/p" if asked.prefix else ""
         question = f"Approve? [{choices}, or say why not] "
         if asked.title.endswith("?"):  # the title is the question
             question = f"[{choices}] "
@@ -220,6 +228,12 @@ class Prompter:
                         break
                     if sure:
                         return Say("yes", always=True)
+                case "p" if asked.prefix:
+                    sure = await self._confirm_rule(asked.prefix)
+                    if sure is None:
+                        break
+                    if sure:
+                        return Say("yes", prefix=True)
                 case "":
                     continue
                 case _:
@@ -344,7 +358,8 @@ class Prompter:
 
     async def _read_line(self, question: str) -> str | None:
         await self._keyboard.drain_typed()
-        self._screen.ask(question)
+        level = self._level()
+        self._screen.ask(f"{level} · {question}" if level else question)
         try:
             line = await self._keyboard.line()
         finally:

@@ -54,6 +54,8 @@ class Say(Struct, frozen=True):
     """The mode to continue in, if the answer was offered with one."""
     choice: Choice | None = None
     """The choice beyond yes and no in a governance question."""
+    prefix: bool = False
+    """Add the question's rule for commands that begin like this one."""
 
 
 class Leave(Struct, frozen=True):
@@ -237,6 +239,7 @@ def _spelled(task_id: str, asked: Asked, said: Say) -> Answer:
         by=said.by,
         digest=asked.digest,
         always=said.always,
+        prefix=said.prefix,
         choice=said.choice,
     )
 

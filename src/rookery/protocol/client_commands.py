@@ -15,6 +15,7 @@ from rookery.core.commands import (
     Command,
     Condense,
     EditQueue,
+    RemoveRule,
     RestoreFiles,
     Rewind,
     SelectIntent,
@@ -38,6 +39,8 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.points import NOTHING_TO_UNDO, last_change, points
 from rookery.core.folds.view import View, see
+from rookery.core.levels import ALWAYS_ASK, CYCLE, Level, level_named
+from rookery.core.queries import Permissions
 from rookery.protocol.slash_words import ALIASES, ANSWERS, IN_PLAIN, only_in_a_session
 
 HELP = """\
@@ -48,7 +51,8 @@ HELP = """\
 /mode NAME       switch the mode; without a name, list them
 /model NAME      switch the model; without a name, list them
 /intent ID       select another intent; without an id, list them
-/approve on|off  turn auto-approve on or off
+/permissions     show the level and the rules; /permissions LEVEL changes the level
+/approve on|off  act without asking, or ask again
 /queue           list queued messages; /queue drop N removes one
 /condense        summarise the conversation; /compact is the same
 /context         show how the context window is used
@@ -111,6 +115,8 @@ class LineOutcome(Struct, frozen=True):
     context: Literal["", "use", "rules"] = ""
     """Show how the context window is used, or the rules files."""
     leaves: bool = False
+    permissions: bool = False
+    """Whether to show what is allowed, which only the host knows."""
 
     @property
     def goes_back(self) -> bool:
@@ -139,14 +145,14 @@ class SlashLines:
         stored: Sequence[Event] = (),
         vocabulary: Vocabulary = Vocabulary(),  # noqa: B008 (it never changes)
         *,
-        automatic: bool = False,
+        level: Level = Level.ASK,
     ) -> None:
-        """`automatic` says how the run was started."""
+        """`level` is that of the run."""
         self._task_id = task_id
         self._events = list(stored)
         self._vocabulary = vocabulary
         # how an earlier run was allowed to act says nothing about this one
-        self.automatic = automatic
+        self.level = level
         self._children: dict[str, SlashLines] = {}
         self._offer = ""
         self._waited_for = ""
@@ -161,8 +167,8 @@ class SlashLines:
         if event.fact.lasting:
             self._events.append(event)
         match event.fact:
-            case ApprovalSwitched(automatic=bool() as automatic):
-                self.automatic = automatic
+            case ApprovalSwitched(to=Level() as level):
+                self.level = level
             case Asked(ask=AskKind.COMMAND_OUTPUT, ask_id=ask_id):
                 self._offer = ask_id
             case Answered(ask_id=ask_id) | OfferWithdrawn(ask_id=ask_id) if ask_id == self._offer:
@@ -196,6 +202,7 @@ class SlashLines:
             "/mode": self._switch,
             "/model": self._switch_model,
             "/intent": self._select_intent,
+            "/permissions": self._about_permissions,
             "/approve": self._switch_approval,
             "/queue": self._about_queue,
             "/condense": lambda _: LineOutcome((Condense(task_id=self._at_work()),)),
@@ -231,8 +238,8 @@ class SlashLines:
         return f"{spent.tokens_in:,} tokens in, {spent.tokens_out:,} out{cost}."
 
     def _config(self) -> str:
-        view, approval = self._view, "on" if self.automatic else "off"
-        now = f"Auto-approve is {approval}, the mode {view.mode}, the model {view.model}."
+        view = self._view
+        now = f"The level is {self.level}, the mode {view.mode}, the model {view.model}."
         return f"All settings, in a shell: rookery config. {now}"
 
     def _switch(self, mode: str) -> LineOutcome:
@@ -267,8 +274,18 @@ class SlashLines:
     def _switch_approval(self, word: str) -> LineOutcome:
         if word in ("on", "off"):
             return LineOutcome((SwitchApproval(task_id=self._task_id, automatic=word == "on"),))
-        now = "on" if self.automatic else "off"
+        now = "on" if self.level is Level.AUTO else "off"
         return LineOutcome(words=f"Auto-approve is {now}. Use /approve on or /approve off.")
+
+    def _about_permissions(self, argument: str) -> LineOutcome:
+        word, _, rule_id = argument.partition(" ")
+        if word == "remove" and rule_id.strip():
+            return LineOutcome((RemoveRule(task_id=self._task_id, rule_id=rule_id.strip()),))
+        if level := level_named(word):
+            return LineOutcome((SwitchApproval(task_id=self._task_id, level=level),))
+        if not word:
+            return LineOutcome(permissions=True)
+        return LineOutcome(words=f"No such level: {word}. Use one of: {', '.join(CYCLE)}.")
 
     def _about_queue(self, argument: str) -> LineOutcome:
         waiting = list(self._waiting())
@@ -336,6 +353,25 @@ class SlashLines:
         if reply == "no" and self._detached:
             return LineOutcome((StopCommand(task_id=self._task_id, call_id=self._detached[-1]),))
         return LineOutcome(words="No command is running.")
+
+
+def permissions_text(known: Permissions) -> str:
+    """What is allowed without asking, and how to change it."""
+    levels = [
+        f"{'→' if each is known.level else ' '} {each:<10} {each.sentence}" for each in known.levels
+    ]
+    if Level.SANDBOXED not in known.levels:
+        levels.append(f"  {Level.SANDBOXED:<10} not available: it needs a sandbox without network")
+    rules = [f"  {each.id}  {each.text}" for each in known.rules]
+    return "\n".join(
+        [
+            *levels,
+            "To change it: /permissions LEVEL",
+            "Rules in force; /permissions remove ID removes one:" if rules else "No rules.",
+            *rules,
+            f"At every level: {ALWAYS_ASK}",
+        ]
+    )
 
 
 def _first_line(text: str) -> str:

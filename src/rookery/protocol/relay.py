@@ -47,6 +47,7 @@ PARTS: dict[str, Callable[[View], object]] = {
     "mode": lambda view: view.mode,
     "model": lambda view: view.model,
     "automatic": lambda view: view.automatic,
+    "level": lambda view: view.level,
     "intent": lambda view: view.intent,
     "usage": lambda view: view.usage,
     "todos": lambda view: view.todos,

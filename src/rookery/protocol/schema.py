@@ -15,6 +15,7 @@ from msgspec.structs import fields
 from rookery.core.blocks import Block, Image
 from rookery.core.facts import IntentSelected, Todo
 from rookery.core.folds.run_tallies import Totals
+from rookery.core.levels import Level
 from rookery.core.message import Message
 from rookery.protocol.codec import BLOCKS, COMMANDS, FACTS, PROTOCOL, QUERIES, kind_of
 from rookery.protocol.relay import PARTS
@@ -144,6 +145,7 @@ def define_view(made: Definitions) -> None:
         "mode": {"type": "string"},
         "model": {"type": "string"},
         "automatic": {"type": ["boolean", "null"]},
+        "level": made.of(Level | None),
         "intent": made.of(IntentSelected | None),
         "usage": made.of(Totals),
         "todos": made.of(tuple[Todo, ...]),

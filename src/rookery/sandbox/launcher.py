@@ -123,7 +123,7 @@ class SandboxLauncher:
         return os.path.lexists(self._root / path)
 
     def _way_out(self, permit: Permit) -> WayOut | None:
-        if self._network is None or not self._sandbox.proxied:
+        if self._network is None or permit.offline or not self._sandbox.proxied:
             return None
         sandbox = self._sandbox
         return self._network.open(sandbox.way_folder, permit.hosts, sandbox.shared_network)

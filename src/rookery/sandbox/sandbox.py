@@ -111,6 +111,11 @@ class Sandbox:
         return self._options.network == "known" and self.mounts
 
     @property
+    def can_be_offline(self) -> bool:
+        """Whether a command can be started without any network."""
+        return self._options.network != "on" and self.mounts
+
+    @property
     def open_to_all(self) -> bool:
         """Whether commands reach every host although the setting allows only known ones."""
         wanted = self._options.network == "known" and self._options.mode != "off"

@@ -1,7 +1,8 @@
 """The question panel: handles its keys.
 
 A question takes no keys in its first half second, so that text typed ahead never approves anything.
-A letter answers only if no other letter precedes or follows it closely.
+A letter answers only if no other letter precedes or follows it closely. Harmless edits, which can
+be undone, are answered by one key at once.
 """
 
 from collections.abc import Callable
@@ -29,13 +30,17 @@ class AskPanel(ShownQuestion, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [*PANEL_KEYS]
 
     class Answered(Message):
-        """Posted for an answer; `always` saves the rule, `choice` is a governance choice."""
+        """Posted for an answer; `always` saves the rule, `prefix` the one for commands that begin
+        like this, `choice` is a governance choice."""
 
-        def __init__(self, asked: Asked, reply: Reply, always: bool, choice: Choice | None) -> None:
+        def __init__(
+            self, asked: Asked, reply: Reply, always: bool, prefix: bool, choice: Choice | None
+        ) -> None:
             super().__init__()
             self.asked = asked
             self.reply = reply
             self.always = always
+            self.prefix = prefix
             self.choice = choice
 
     class Chosen(Message):
@@ -61,17 +66,17 @@ class AskPanel(ShownQuestion, can_focus=True):
         super().__init__()
         self._hand_over = hand_over
 
-    def _answer(self, reply: Reply, *, always: bool = False, choice: Choice | None = None) -> None:
+    def _answer(self, reply: Reply, *, choice: Choice | None = None) -> None:
         if self._asked and self.live:
             self._live = False
-            self.post_message(self.Answered(self._asked, reply, always, choice))
+            always, prefix = self._step is QuestionStep.RULE, self._step is QuestionStep.PREFIX
+            self.post_message(self.Answered(self._asked, reply, always, prefix, choice))
 
     def action_yes(self) -> None:
         if self.unread:
             self.post_message(self.Ignored(UNREAD))
         elif self._step in (QuestionStep.ANSWER, *CONFIRMING):
-            always = self._step is QuestionStep.RULE
-            self._answer("yes", always=always, choice=CHOSEN.get(self._step))
+            self._answer("yes", choice=CHOSEN.get(self._step))
 
     def action_no(self) -> None:
         if self._step in CONFIRMING:
@@ -85,6 +90,11 @@ class AskPanel(ShownQuestion, can_focus=True):
         """Show the rule; it has to be confirmed before it is saved."""
         if self._asked and self._asked.rule:
             self._confirm(QuestionStep.RULE)
+
+    def action_always_prefix(self) -> None:
+        """Show the rule for commands that begin like this; it has to be confirmed."""
+        if self._asked and self._asked.prefix:
+            self._confirm(QuestionStep.PREFIX)
 
     def action_for_task(self) -> None:
         """Show what would be allowed for the rest of the task; it has to be confirmed."""
@@ -177,6 +187,8 @@ class AskPanel(ShownQuestion, can_focus=True):
             self._hand_over(before + letter)
         elif letter == "r":
             self.action_reason()  # approves nothing, so no need to wait for more letters
+        elif self._answers_at_once and self.live:
+            self._run(letter)
         else:
             act = partial(self._run, letter) if self.live else partial(self._ignore_early, letter)
             self._held_letter.hold(letter, act)

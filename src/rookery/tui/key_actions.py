@@ -6,8 +6,10 @@ from pathlib import Path
 from textual.driver import Driver
 
 from rookery.core.asks import AskKind
-from rookery.core.commands import SwitchMode
-from rookery.core.queries import AskModes
+from rookery.core.commands import SwitchApproval, SwitchMode
+from rookery.core.levels import GUARD, Level, next_level
+from rookery.core.queries import AskModes, AskPermissions
+from rookery.errors import CommandRejected
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
 from rookery.tui.drafting import Drafting
@@ -19,7 +21,7 @@ from rookery.tui.rows.lines import RowKind
 from rookery.tui.session_view import BUSY
 from rookery.tui.status_updates import REWIND_AGAIN, STOP_AGAIN
 from rookery.tui.task_controller import TaskController
-from rookery.tui.theme import THEMES, load_themes, textual_theme
+from rookery.tui.theme import DARK, LIGHT, THEMES, load_themes, textual_theme
 from rookery.tui.vim_keys import VimState
 
 
@@ -43,7 +45,7 @@ class KeyActions(TaskController):
         super().__init__(host, theme, inputs, home=home, notify=notify, driver=driver)
         page = self._page
         self._picker_control = PickerControl(self, page.slot, page.composer)
-        self.themes_folder: Path | None = None
+        self.themes_folder = Path()
         """Where the user's own themes are."""
         self._drafting = Drafting(self, self, page.composer, inputs)
 
@@ -111,6 +113,19 @@ class KeyActions(TaskController):
         order = [page.composer, *places, page.transcript]
         here = next((at for at, place in enumerate(order) if place.has_focus), -1)
         order[(here + 1) % len(order)].focus()
+
+    async def action_next_level(self) -> None:
+        """Change the level of the session, or of the next one."""
+        try:
+            known = await self.ask(AskPermissions())
+        except CommandRejected as refusal:
+            self.toast(str(refusal), "warning")
+            return
+        level = next_level(self._status_updates.level, sandboxed=Level.SANDBOXED in known.levels)
+        if await self.send(SwitchApproval(task_id=self.task_id or "", level=level)):
+            guard = f" {GUARD}" if level is Level.AUTO else ""
+            self.toast(f"{level}: {level.sentence}.{guard}")
+            self._status_updates.update_all()
 
     async def action_next_mode(self) -> None:
         modes = [mode.slug for mode in await self.ask(AskModes())]
@@ -184,16 +199,14 @@ class KeyActions(TaskController):
         else:
             self.toast("There is nothing to copy yet.")
 
-    def action_redraw(self) -> None:
-        """Paint everything again, after another program wrote to the terminal."""
-        self._page.redraw()
-        self.refresh(layout=True)
+    def action_toggle_theme(self) -> None:
+        self.action_use_theme(next_name(self.theme, (DARK, LIGHT)))
 
     def action_choose_theme(self, name: str = "") -> None:
         """Use the theme, or list all of them."""
         from rookery.tui.screens.theme_screen import ThemeScreen
 
-        for problem in load_themes(self.themes_folder) if self.themes_folder else ():
+        for problem in load_themes(self.themes_folder):
             self.toast(str(problem), "warning")
         if not name:
             self.push_screen(ThemeScreen(self))

@@ -9,7 +9,8 @@ APP_KEYS: list[BindingType] = [
     Binding("escape", "back", "Close, stop the work, or clear the input", priority=True),
     Binding("ctrl+c", "interrupt", "Exit (press twice)", priority=True),
     Binding("tab", "next_place", "Input, question, conversation", priority=True),
-    Binding("shift+tab", "next_mode", "Next mode", priority=True),
+    Binding("shift+tab", "next_level", "Level: ask, edits, plan, auto", priority=True),
+    Binding("f8", "next_mode", "Next mode", priority=True),
     Binding("ctrl+m", "next_mode", "Next mode", priority=True, system=True),
     Binding("pageup", "page(-1)", "Half a page up", show=False, priority=True),
     Binding("pagedown", "page(1)", "Half a page down", show=False, priority=True),
@@ -19,7 +20,7 @@ APP_KEYS: list[BindingType] = [
     Binding("ctrl+t", "todos", "To-do list", priority=True),
     Binding("ctrl+b", "background", "Move the running command to the background", priority=True),
     Binding("ctrl+y", "copy", "Copy the selection or the last answer", priority=True),
-    Binding("ctrl+l", "redraw", "Redraw the screen", priority=True),
+    Binding("ctrl+l", "toggle_theme", "Switch between dark and light", priority=True),
     Binding("ctrl+z", "suspend_process", "Suspend; `fg` returns", priority=True),
     Binding("f1", "command('help')", "Help", priority=True),
     Binding("f2,ctrl+r", "command('tasks')", "Earlier tasks", priority=True),
@@ -33,7 +34,6 @@ APP_KEYS: list[BindingType] = [
 COMPOSER_KEYS: list[BindingType] = [
     Binding("enter", "submit", "Send", show=False, priority=False),
     Binding("shift+enter,alt+enter,ctrl+j", "break_line", "New line", show=False),
-    Binding("ctrl+underscore", "undo", "Undo in the input", show=False),
     Binding("ctrl+v", "attach", "Attach the image in the clipboard", show=False),
     Binding("backspace", "erase", "In an empty input: remove the last image", show=False),
 ]
@@ -54,6 +54,7 @@ PANEL_KEYS = [
     Binding("y", "yes", "Yes", show=False),
     Binding("n", "no", "No", show=False),
     Binding("a", "always", "Always", show=False),
+    Binding("p", "always_prefix", "Always, for commands that begin like this", show=False),
     Binding("t", "for_task", "Yes, for the rest of the task", show=False),
     Binding("e", "expand", "Yes, and add it to the scope", show=False),
     Binding("s", "halt", "No, and stop the task", show=False),
@@ -155,6 +156,11 @@ THEME_KEYS: list[BindingType] = [
 
 MEMORY_KEYS: list[BindingType] = [
     Binding("enter", "take", "open it in your editor"),
+]
+
+PERMISSION_KEYS: list[BindingType] = [
+    Binding("enter", "take", "use this level"),
+    Binding("ctrl+d", "remove", "remove the rule", priority=True),
 ]
 
 INTENT_KEYS: list[BindingType] = [

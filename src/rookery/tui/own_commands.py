@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
 Do = Callable[["App[Any]", Controller, str], Awaitable[None]]
-_WITHOUT_SESSION = ("/mode ", "/model ", "/intent ", "/approve ", "/config ")
+_WITHOUT_SESSION = ("/mode ", "/model ", "/intent ", "/approve ", "/permissions ", "/config ")
 """Commands that also work before a session exists: they set the options of the next one."""
 NO_TASK = "No session is open. Type a task, or choose a session with /tasks."
 
@@ -166,7 +166,7 @@ async def _run_line(controller: Controller, line: str) -> None:
 async def _handle(controller: Controller, task_id: str, line: str) -> LineOutcome | None:
     wants_intent = line.startswith("/intent ")
     intents = await controller.ask(AskIntents()) if wants_intent else ()
-    automatic = controller.view.automatic if controller.view else None
+    level = controller.view.level if controller.view else None
     lines = SlashLines(
         task_id,
         vocabulary=Vocabulary(
@@ -174,7 +174,7 @@ async def _handle(controller: Controller, task_id: str, line: str) -> LineOutcom
             models=[(each.provider, each.model) for each in await controller.ask(AskModels())],
             intents=[(each.id, each.name) for each in intents if not each.problem],
         ),
-        automatic=controller.about.automatic if automatic is None else automatic,
+        level=level or controller.about.level,
     )
     for event in controller.events(task_id):
         lines.show(event)
@@ -195,11 +195,17 @@ COMMANDS = (
     ScreenCommand(
         "model", "switch the model", "[[PROVIDER] NAME]", screen="choice_screens.ModelScreen"
     ),
-    ScreenCommand("approve", "turn auto-approve on or off", "on|off"),
+    ScreenCommand("approve", "act without asking, or ask again", "on|off"),
     ScreenCommand("undo", "undo the last change to files and the conversation since", do=_undo),
     ScreenCommand("checkpoints", "list the steps and rewind to one", do=_checkpoints),
     ScreenCommand("rewind", "rewind conversation and files", "[N]", do=partial(_go_back, "BOTH")),
     ScreenCommand("files", "restore only the files", "[N]", do=partial(_go_back, "FILES")),
+    ScreenCommand(
+        "permissions",
+        "level and rules: what happens without asking",
+        "[LEVEL | remove ID]",
+        screen="permission_screen.PermissionScreen",
+    ),
     ScreenCommand("intent", "select another intent", "[ID]", screen="choice_screens.IntentScreen"),
     ScreenCommand("queue", "queued messages", "[drop N]", screen="choice_screens.QueueScreen"),
     ScreenCommand("tree", "sub-tasks", screen="task_screens.TreeScreen"),
@@ -219,7 +225,6 @@ COMMANDS = (
     ScreenCommand("export", "write the conversation to a file", "[FILE]", do=_export),
     ScreenCommand("theme", "list the themes and use one", "[NAME]", do=_theme),
     ScreenCommand("config", "model, mode and where settings are"),
-    ScreenCommand("editor", "write the message in your own editor", press="edit_draft"),
     ScreenCommand("vim", "turn vim keys in the input on or off", press="toggle_vim"),
     ScreenCommand("quit", "exit; the session is kept", press="leave"),
 )

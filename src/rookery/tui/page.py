@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from rookery.core.facts import UserSpoke
 from rookery.core.folds.run_tallies import Totals
+from rookery.core.levels import Level
 from rookery.core.queries import About
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.ask_panel import AskPanel
@@ -304,8 +305,9 @@ class HeaderBar(Static):
 
 
 class BottomLine(Struct, frozen=True, kw_only=True):
-    """Content of the status line, most urgent first."""
+    """Content of the status line, most urgent first. The level is always shown."""
 
+    level: Level | None = None
     toast: str = ""
     kind: ToastKind = "info"
     leaving: bool = False
@@ -324,6 +326,18 @@ _COLOURS = {"info": "accent", "success": "good", "warning": "warning", "error": 
 
 
 def status_line(doing: BottomLine, frame: int, theme: Theme, width: int) -> Text:
+    level = _level_text(doing.level, theme)
+    return level + _status_text(doing, frame, theme, width - level.cell_len)
+
+
+def _level_text(level: Level | None, theme: Theme) -> Text:
+    if level is None:
+        return Text()
+    inks = {Level.ASK: theme.muted, Level.PLAN: theme.good, Level.AUTO: theme.warning}
+    return Text(f"{level} · ", theme.fg(inks.get(level, theme.accent), bold=level is Level.AUTO))
+
+
+def _status_text(doing: BottomLine, frame: int, theme: Theme, width: int) -> Text:
     muted = theme.fg(theme.muted)
     right = doing.todo
     if doing.toast:
@@ -350,7 +364,8 @@ def status_line(doing: BottomLine, frame: int, theme: Theme, width: int) -> Text
         line = Text.assemble((f"{doing.vim}  ", theme.fg(theme.accent, bold=True)), line)
     if not right:
         return cut(line, width)
-    tail = cut(Text(harmless_line(right), muted), max(8, width // 3))
+    room = max(8, min(width // 3, width - line.cell_len - 2))
+    tail = cut(Text(harmless_line(right), muted), room)
     line = cut(line, max(8, width - tail.cell_len - 2))
     line.append(" " * max(1, width - line.cell_len - tail.cell_len))
     line.append_text(tail)

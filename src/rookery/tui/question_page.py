@@ -40,13 +40,14 @@ class QuestionStep(Enum):
 
     ANSWER = "yes or no"
     RULE = "whether the rule, now shown, is to be kept"
+    PREFIX = "the same for the rule about commands that begin like this one"
     TASK = "whether what is now shown is to be allowed for the rest of the task"
     EXPAND = "whether what is now shown is to belong to the scope"
     CHOICE = "which of the suggestions"
 
 
 CHOSEN: dict[QuestionStep, Choice] = {QuestionStep.TASK: "task", QuestionStep.EXPAND: "expand"}
-CONFIRMING = (QuestionStep.RULE, *CHOSEN)
+CONFIRMING = (QuestionStep.RULE, QuestionStep.PREFIX, *CHOSEN)
 """Steps that allow more than this call; what they would allow is shown in full first."""
 
 
@@ -64,9 +65,12 @@ def has_panel(asked: Asked) -> bool:
 
 
 def page_of(asked: Asked, step: QuestionStep) -> QuestionPage:
-    if step is QuestionStep.RULE:
+    if step in (QuestionStep.RULE, QuestionStep.PREFIX):
         rule_keys = (("y", "save it and approve"), ("esc", "back"))
-        return QuestionPage(title="Always approve this?", keys=rule_keys)
+        title = "Always approve this?"
+        if step is QuestionStep.PREFIX:
+            title = "Always approve commands that begin like this?"
+        return QuestionPage(title=title, keys=rule_keys)
     if asked.governance and (choice := CHOSEN.get(step)):
         what = "allow" if choice == "task" else "add it and approve"
         title = choice_title(asked.governance, choice)
@@ -99,6 +103,7 @@ def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
         ("y", "yes"),
         ("n", "no"),
         *always,
+        *((("p", "begins so…"),) if asked.prefix else ()),
         *choice_keys(asked.governance),
         ("r", "no, because…"),
     )
@@ -125,8 +130,9 @@ def _body(
     asked: Asked, step: QuestionStep, at: int, width: int, theme: Theme
 ) -> list[Text | Piece]:
     muted = theme.fg(theme.muted)
-    if step is QuestionStep.RULE:
-        rule = wrapped(Text(_visible(asked.rule), theme.fg(theme.text, bold=True)), width)
+    if step in (QuestionStep.RULE, QuestionStep.PREFIX):
+        words = asked.rule if step is QuestionStep.RULE else asked.prefix
+        rule = wrapped(Text(_visible(words), theme.fg(theme.text, bold=True)), width)
         return [Text("This will no longer ask:", muted), *rule]
     if asked.governance and (choice := CHOSEN.get(step)):
         return list(choice_lines(asked.governance, choice, width, theme))

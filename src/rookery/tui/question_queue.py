@@ -88,7 +88,8 @@ _ANSWERS = ("y", "n", "a", "r", *LETTERS.values())
 
 class Questions:
     """Shows the open question in the panel. The panel gets the focus once it was visible for
-    half a second, no key was pressed for as long, and the input area is empty."""
+    half a second, no key was pressed for as long, and the input area is empty. A harmless edit
+    need not wait."""
 
     def __init__(
         self,
@@ -132,7 +133,10 @@ class Questions:
             self._shown_at[asked.ask_id] = time.monotonic()
             self._input_was_empty = not self._composer.text
             self._panel.put(asked)
-            self._panel.set_timer(ANSWER_DELAY_SECONDS, self._activate_when_ready)
+            if asked.harmless:
+                self._panel.call_after_refresh(self._activate_when_ready)
+            else:
+                self._panel.set_timer(ANSWER_DELAY_SECONDS, self._activate_when_ready)
 
     def close(self) -> None:
         panel = self._panel
@@ -158,7 +162,8 @@ class Questions:
         if asked is None:
             return
         since = max(self._shown_at.get(asked.ask_id, 0.0), self._attention.key_at)
-        if (wait := since + ANSWER_DELAY_SECONDS - time.monotonic()) > 0.01:
+        wait = since + ANSWER_DELAY_SECONDS - time.monotonic()
+        if wait > 0.01 and not asked.harmless:
             self._panel.set_timer(wait, self._activate_when_ready)
             return
         self._panel.activate()

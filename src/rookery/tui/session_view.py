@@ -50,6 +50,7 @@ class OpenQuestion(Struct, frozen=True):
         *,
         images: tuple[Image, ...] = (),
         always: bool = False,
+        prefix: bool = False,
         choice: Choice | None = None,
         by_policy: bool = False,
     ) -> Answer:
@@ -63,6 +64,7 @@ class OpenQuestion(Struct, frozen=True):
             digest=self.asked.digest,
             by=by,
             always=always,
+            prefix=prefix,
             choice=choice,
         )
 

@@ -153,6 +153,10 @@ class HeldLetter:
         self._typed_at = typed_at
         return bool(self._held_letter) or (live and soon)
 
+    def unlock(self) -> None:
+        """Take the next letter as the first of its word, however soon it comes."""
+        self._typed_at = 0.0
+
     def hold(self, letter: str, act: Callable[[], None]) -> None:
         """Run `act` if no other key follows."""
         self._held_letter = letter
@@ -221,11 +225,17 @@ class ShownQuestion(Vertical):
     @property
     def unread(self) -> int:
         """Lines of an action that were not visible yet; it cannot be approved before."""
-        if self._asked is None or self._asked.ask not in APPROVALS:
+        if self._asked is None or self._asked.ask not in APPROVALS or self._answers_at_once:
             return 0
         _, last, count = self.body.position
         self._is_read = self._is_read or (self._live and last >= count)
         return 0 if self._is_read else count - last
+
+    @property
+    def _answers_at_once(self) -> bool:
+        """Whether one key answers without waiting: a wrong answer can be undone."""
+        asked = self._asked
+        return asked is not None and asked.harmless and self._step is QuestionStep.ANSWER
 
     def put(self, asked: Asked) -> None:
         """Show another question."""
@@ -234,6 +244,8 @@ class ShownQuestion(Vertical):
         self._at, self._live, self._counting, self._handed_over = 0, False, "", False
         self._is_read = self._wants_reason = False
         self._held_letter.drop()
+        if asked.harmless:
+            self._held_letter.unlock()
         self.display = True
         self.redraw()
 

@@ -15,6 +15,7 @@ from rookery.core.commands import OpenTask, SelectIntent, SwitchApproval, Switch
 from rookery.core.facts import Asked, Todo
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.view import View
+from rookery.core.levels import Level
 from rookery.core.queries import About, AskIntents, KnownIntent
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
@@ -125,11 +126,15 @@ class StatusUpdates:
         return (view.intent.intent_id, view.intent.name) if view.intent else ("", "")
 
     @property
+    def level(self) -> Level:
+        """The level of the session, or of the next one."""
+        view = self._session.view
+        return (view.level if view else self.next.level) or self.about.level
+
+    @property
     def automatic(self) -> bool:
         """Whether auto-approve is on."""
-        view = self._session.view
-        switched = view.automatic if view else self.next.automatic
-        return self.about.automatic if switched is None else switched
+        return self.level is Level.AUTO
 
     @property
     def is_leaving(self) -> bool:
@@ -221,6 +226,7 @@ class StatusUpdates:
         self._busy_since = (self._busy_since or now) if is_working else None
         self._page.status.show(
             BottomLine(
+                level=self.level,
                 toast=words if now < until else "",
                 kind=kind,
                 leaving=self.is_leaving,
@@ -260,8 +266,11 @@ class NextTask:
         return replace(base, provider=chosen.provider, model=chosen.model) if chosen else base
 
     @property
-    def automatic(self) -> bool | None:
-        return self._approval.automatic if self._approval else None
+    def level(self) -> Level | None:
+        wanted = self._approval
+        if wanted is None or wanted.level:
+            return wanted.level if wanted else None
+        return Level.AUTO if wanted.automatic else Level.ASK
 
     def remember(self, model: SwitchModel) -> None:
         self._model = model
@@ -297,7 +306,7 @@ class NextTask:
             mode=mode,
             provider=model.provider if model else "",
             model=model.model if model else "",
-            automatic=self.automatic,
+            level=self.level,
             intent=self.intent.id if self.intent else "",
         )
 

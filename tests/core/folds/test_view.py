@@ -273,7 +273,7 @@ def test_a_piece_of_text_changes_one_row_and_nothing_else():
         (ASKED, {"agent", "open_ask"}),
         (STARTED, {"agent", "model"}),
         (ModelSwitched(provider="p", model="n"), {"model"}),
-        (ApprovalSwitched(automatic=True), {"automatic"}),
+        (ApprovalSwitched(automatic=True), {"automatic", "level"}),
         (Waiting(request_id="r", seconds=15.0), {"silence"}),
         (Waiting(request_id="r", seconds=1, what="Loading m"), {"silence", "waiting_for"}),
         (Noted(text="x"), set[str]()),

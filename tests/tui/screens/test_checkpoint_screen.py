@@ -12,6 +12,7 @@ from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice, choose_model
 from rookery.core.commands import OpenTask
 from rookery.core.facts import FilesRestored, Rewound
+from rookery.core.levels import Level
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places
@@ -51,7 +52,7 @@ async def hosted(folder: Path) -> AsyncIterator[Host]:
     def choose(settings: Settings) -> ModelChoice:
         return choose_model(settings, {}, places.keys_file, None)
 
-    consent = Consent(trusted=True, automatic=True, acts_anyway=True)
+    consent = Consent(trusted=True, level=Level.AUTO, acts_anyway=True)
     async with open_host(
         Settings(), choice, TaskStore(places), work, places, consent, choose
     ) as host:

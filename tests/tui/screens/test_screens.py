@@ -280,7 +280,7 @@ async def test_costs_are_reported_for_every_request_and_every_child():
 
 
 async def test_help_shows_every_binding_and_every_command():
-    async with handler(size=(160, 60)) as it:
+    async with handler(size=(160, 100)) as it:
         await it.open(HelpScreen)
         shown = await it.sees("Everywhere", "Esc close")
         assert "Ctrl+O  Unfold or fold everything" in shown

@@ -35,7 +35,7 @@ async def test_screens_and_pickers_close_without_stopping_the_task():
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, SideScreen))
         assert app.query_one(Composer).text == "", "running a command clears the input"
-        await pilot.resize_terminal(160, 70)
+        await pilot.resize_terminal(160, 100)
         await pilot.press("f1")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
         await until(pilot, lambda: "Everywhere" in seen(pilot))

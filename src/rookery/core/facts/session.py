@@ -184,7 +184,9 @@ class Asked(Lasting, frozen=True, kw_only=True):
 
     `notes` say what else matters for the answer: reach, real targets, why it is asked. `where` is
     what a command is confined to. `rule` is what `always` would allow; without it, `always` is not
-    possible. `governance` says how the active intent is involved.
+    possible. `prefix` is the same for all commands that begin like this one. `harmless` says that
+    it only edits ordinary files of the workspace, which can be undone. `governance` says how the
+    active intent is involved.
     """
 
     ask_id: str
@@ -199,6 +201,8 @@ class Asked(Lasting, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     rule: str = ""
     governance: IntentQuestion | None = None
+    prefix: str = ""
+    harmless: bool = False
 
 
 class Answered(Lasting, frozen=True, kw_only=True):
@@ -214,6 +218,8 @@ class Answered(Lasting, frozen=True, kw_only=True):
     """The choice beyond yes and no, in a governance question."""
     message_id: str = ""
     """The id of its text, if the sender gave it one."""
+    prefix: bool = False
+    """Whether the question's rule for commands that begin like this one was added."""
 
 
 class OfferWithdrawn(Lasting, frozen=True, kw_only=True):
@@ -242,12 +248,6 @@ class FellBack(Lasting, frozen=True, kw_only=True):
     provider: str
     model: str
     problem: str = ""
-
-
-class ApprovalSwitched(Lasting, frozen=True, kw_only=True):
-    """Whether actions are auto-approved from now on; None: as the run was started."""
-
-    automatic: bool | None
 
 
 class Governed(Lasting, frozen=True, kw_only=True):
@@ -375,7 +375,6 @@ SessionFact: TypeAlias = (
     | ModeSwitched
     | ModelSwitched
     | FellBack
-    | ApprovalSwitched
     | Governed
     | IntentSelected
     | IntentCleared

@@ -18,6 +18,7 @@ from rookery.core.facts.session import (
     Todo,
     Usage,
 )
+from rookery.core.levels import Level
 from rookery.core.limits import FailureKind
 
 
@@ -303,6 +304,25 @@ class Unrecognised(Lasting, frozen=True, kw_only=True):
     raw: str
 
 
+class ApprovalSwitched(Lasting, frozen=True, kw_only=True):
+    """The level from now on. Without one, `automatic` stands for auto or ask; None for the level
+    that the run was started with."""
+
+    automatic: bool | None
+    level: Level | None = None
+
+    @property
+    def to(self) -> Level | None:
+        if self.level or self.automatic is None:
+            return self.level
+        return Level.AUTO if self.automatic else Level.ASK
+
+
+def switched_to(level: Level | None) -> ApprovalSwitched:
+    automatic = None if level is None else level is Level.AUTO
+    return ApprovalSwitched(automatic=automatic, level=level)
+
+
 WorkFact: TypeAlias = (
     RequestStarted
     | TextStreamed
@@ -325,6 +345,7 @@ WorkFact: TypeAlias = (
     | FormatterStarted
     | FilesRestored
     | TodosChanged
+    | ApprovalSwitched
     | CompletionOffered
     | ChecksRun
     | Condensing

@@ -6,7 +6,7 @@ from functools import reduce
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.asks import CATEGORY, AskCategory, AskKind, offered_in
+from rookery.core.asks import AskKind, offered_in
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
@@ -49,15 +49,15 @@ from rookery.core.facts import (
     UserSpoke,
     live,
 )
-from rookery.core.folds.run_tallies import limit_in, spent_with, spent_without
+from rookery.core.folds.run_tallies import limit_in, spent_with
+from rookery.core.folds.task_replies import after_reply, new_turn, with_model
 from rookery.core.instructions import points_somewhere
+from rookery.core.levels import Level
 from rookery.core.limits import FailureKind
 from rookery.core.tokens import PER_BYTE, learnt, overflow_in, window_after
 from rookery.core.tool_traits import DELEGATION
 
 REMEMBERED_CALLS = 18
-PLANNING = "architect"
-"""The mode whose results are plans."""
 PATIENCE_WITH_CHECKS = 2
 """How often work that fails its checks goes back to the model before the user is asked."""
 
@@ -70,8 +70,8 @@ class TaskState(Struct, frozen=True):
     """How many models of the setting `fallback` were tried since the user's last message."""
     fallback_model: tuple[str, str] = ("", "")
     """The provider and model that took over, if any."""
-    automatic: bool | None = None
-    """Whether actions are auto-approved; None: as the run was started."""
+    level: Level | None = None
+    """How far the agent may go without asking; None: as the run was started."""
 
     pending: tuple[ToolCall, ...] = ()
     """Calls of the last answer without a result."""
@@ -165,7 +165,7 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, unread=state.unread[1:])
         case TaskReopened(resumed=resumed):
             again = replace(state, over=False, closed=False, failure=None, failures=0)
-            return replace(again, interrupted=not resumed, automatic=None)
+            return replace(again, interrupted=not resumed, level=None)
         case StepCancelled():
             return replace(state, interrupted=True, failure=None, failures=0)
         case Rewound():
@@ -174,7 +174,7 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case TaskClosed() | TaskFailed():
             return replace(state, closed=True)
         case UserSpoke(message_id=message_id, text=text):
-            state = _new_turn(replace(state, queue=state.queue | {message_id}, silent=False))
+            state = new_turn(replace(state, queue=state.queue | {message_id}, silent=False))
             return _after_message(state, text, message_id)
         case QueueEdited(message_id=message_id, text=text):
             state = replace(state, unread=tuple(e for e in state.unread if e[0] != message_id))
@@ -206,11 +206,11 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case ModelSwitched(provider=provider, model=model):
             return replace(state, chosen=(provider, model), fallback=0, fallback_model=("", ""))
         case FellBack(place=place, provider=provider, model=model, problem=""):
-            return _with_model(state, place, (provider, model))
+            return with_model(state, place, (provider, model))
         case FellBack(place=place):
             return replace(state, fallback=place)
-        case ApprovalSwitched(automatic=automatic):
-            return replace(state, automatic=automatic)
+        case ApprovalSwitched(to=level):
+            return replace(state, level=level)
         case Governed():
             return replace(state, governed=fact)
         case IntentSelected():
@@ -238,13 +238,13 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, offered=offered_in(text))
         case Answered(text=text, by="user") if text.strip() in state.offered:
             # whoever picks a suggestion says what the model wrote
-            return _after_reply(_new_turn(state), fact)
+            return after_reply(new_turn(state), fact)
         case Answered(text=text, by="user"):
             state = replace(state, silent=state.silent and not text)
-            state = _new_turn(state) if text.strip() else state
-            return _after_message(_after_reply(state, fact), text)
+            state = new_turn(state) if text.strip() else state
+            return _after_message(after_reply(state, fact), text)
         case Answered():
-            return _after_reply(state, fact)
+            return after_reply(state, fact)
         case _:
             return state
 
@@ -270,20 +270,6 @@ def _selected(state: TaskState, fact: IntentSelected) -> TaskState:
     known = state.intent is not None and state.intent.digest == fact.digest
     unread = fact.by == "model" and (not known or state.unread_intent)
     return replace(state, intent=fact, unread_intent=unread, distrusted=False)
-
-
-def _new_turn(state: TaskState) -> TaskState:
-    return replace(_from_first_model(state), nudges=0, called=False, recent=())
-
-
-def _from_first_model(state: TaskState) -> TaskState:
-    return _with_model(state, 0, ("", "")) if state.fallback else state
-
-
-def _with_model(state: TaskState, place: int, fallback_model: tuple[str, str]) -> TaskState:
-    """Switch to another model and drop what was measured for the last one."""
-    state = replace(state, fallback=place, fallback_model=fallback_model, failure=None, failures=0)
-    return replace(state, window=0, per_byte=PER_BYTE)
 
 
 def _after_message(state: TaskState, text: str, message_id: str = "") -> TaskState:
@@ -363,38 +349,3 @@ def _refused(state: TaskState, ended: Sequence[ToolCall], end: ToolFinished) -> 
     key = ended[0].key
     last, times = state.refused
     return key, times + 1 if key == last else 1
-
-
-def _after_reply(state: TaskState, answer: Answered) -> TaskState:
-    if CATEGORY[answer.ask] is AskCategory.NON_BLOCKING:
-        return _redirected(state) if answer.reply == "message" else state
-    if CATEGORY[answer.ask] is AskCategory.INTERACTIVE:
-        return state
-    if (answer.ask, answer.reply) == (AskKind.COMPLETION_RESULT, "yes"):
-        accepted = state.mode == PLANNING and state.completion
-        return replace(state, over=True, plan=accepted or state.plan)
-    if answer.reply == "no":
-        return replace(state, over=True)
-    state = replace(state, failure=None, failures=0)
-    match answer.ask:
-        case AskKind.COMPLETION_RESULT:
-            return replace(state, completion=None, words=None)
-        case AskKind.API_REQ_FAILED | AskKind.INVALID_MODEL:
-            return replace(_from_first_model(state), words=None)
-        case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
-            state = replace(state, interrupted=False)
-            return _redirected(state) if answer.reply == "message" else state
-        case AskKind.MISTAKE_LIMIT_REACHED:
-            state = replace(state, mistakes=0, recent=(), refused=("", 0))
-            return _redirected(state) if answer.reply == "message" else state
-        case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-            return replace(state, spent=spent_without(state.spent, state.limit))
-        case _:
-            return state
-
-
-def _redirected(state: TaskState) -> TaskState:
-    """A new message drops pending calls; a started one still has to be settled."""
-    begun = state.running.call_id if state.running else None
-    kept = tuple(call for call in state.pending if call.id == begun)
-    return replace(state, pending=kept, completion=None, words=None)

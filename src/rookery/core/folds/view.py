@@ -28,6 +28,7 @@ from rookery.core.facts import (
 from rookery.core.folds.rows import Rows
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.transcript import Transcript
+from rookery.core.levels import Level
 from rookery.core.message import AgentStateInfo, Message, state_after
 
 
@@ -39,8 +40,8 @@ class _ViewState(Struct, frozen=True, kw_only=True):
     """The model of the last request, or of the next one if it was switched."""
     window: int = 0
     """The context window of the last request's model; 0 if unknown."""
-    automatic: bool | None = None
-    """Whether actions are auto-approved; None: as the run was started."""
+    level: Level | None = None
+    """How far the agent may go without asking; None: as the run was started."""
     intent: IntentSelected | None = None
     todos: tuple[Todo, ...] = ()
     closed: bool = False
@@ -99,8 +100,13 @@ class View(Struct, frozen=True, kw_only=True):
         return self._view_state.window
 
     @property
+    def level(self) -> Level | None:
+        return self._view_state.level
+
+    @property
     def automatic(self) -> bool | None:
-        return self._view_state.automatic
+        """Whether actions are auto-approved; None: as the run was started."""
+        return None if self.level is None else self.level is Level.AUTO
 
     @property
     def intent(self) -> IntentSelected | None:
@@ -155,6 +161,7 @@ def changes(before: View, after: View) -> ViewChange:
         "mode": (before.mode, after.mode),
         "model": (before.model, after.model),
         "automatic": (before.automatic, after.automatic),
+        "level": (before.level, after.level),
         "intent": (before.intent, after.intent),
         "usage": (before.usage, after.usage),
         "todos": (before.todos, after.todos),
@@ -192,8 +199,8 @@ def _changed_by(old: _ViewState, fact: Fact) -> _ViewState:
             return replace(old, model=model)
         case RequestStarted(model=model, window=window):
             return replace(old, model=model, window=window)
-        case ApprovalSwitched(automatic=automatic):
-            return replace(old, automatic=automatic)
+        case ApprovalSwitched(to=level):
+            return replace(old, level=level)
         case IntentSelected():
             return replace(old, intent=fact)
         case IntentCleared():
@@ -203,7 +210,7 @@ def _changed_by(old: _ViewState, fact: Fact) -> _ViewState:
         case TaskClosed():
             return replace(old, closed=True)
         case TaskReopened():
-            return replace(old, closed=False, automatic=None)
+            return replace(old, closed=False, level=None)
         case Rewound():
             return replace(old, closed=False)
         case _:

@@ -269,6 +269,8 @@ class Permit(Struct, frozen=True):
     """Whether the command may write to git's own folders."""
     hosts: frozenset[str] = frozenset()
     """Hosts that the command may reach besides the default ones."""
+    offline: bool = False
+    """Whether the command has no network at all."""
     withheld: Callable[[str], bool] | None = None
     """Whether listings and searches leave out a file of the workspace."""
     by_hand: bool = False

@@ -14,6 +14,7 @@ from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered, Effect, Event, Fact
 from rookery.core.folds.task_state import TaskState
+from rookery.core.queries import KnownRule
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.ports.workspace import Restored
@@ -242,6 +243,25 @@ class RuleBook(Protocol):
         ...
 
     def add(self, action: Action) -> None: ...
+
+    def prefix_for(self, action: Action) -> str:
+        """The rule for all commands that begin like this one, in words; empty if there can be
+        none."""
+        ...
+
+    def add_prefix(self, action: Action) -> None: ...
+
+    def prefixes(self) -> Sequence[str]:
+        """The first words of the commands that such rules allow."""
+        ...
+
+    def listed(self) -> Sequence[KnownRule]:
+        """All rules in force."""
+        ...
+
+    def remove(self, rule_id: str) -> str:
+        """Remove a rule, and return it in words. Raises `CommandRejected` if there is none."""
+        ...
 
     def hosts(self) -> Sequence[str]:
         """Hosts that commands may reach besides the default ones."""

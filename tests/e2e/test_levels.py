@@ -1,0 +1,107 @@
+"""Levels in whole runs: what happens without asking, and what never does."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.terminal_session import Installed
+
+SCRIPT = """\
+- calls: [{tool: write_to_file, arguments: {path: a.txt, content: "new\\n"}}]
+- calls: [{tool: execute_command, arguments: {command: touch made}}]
+- say: Done.
+"""
+DESTRUCTIVE = """\
+- calls: [{tool: execute_command, arguments: {command: rm -rf .git}}]
+- say: Done.
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "made"),
+    [
+        (["--permission-mode", "ask"], set[str]()),
+        (["--permission-mode", "acceptEdits"], {"a.txt"}),
+        (["--approval-mode", "auto_edit"], {"a.txt"}),
+        (["--permission-mode", "plan"], set[str]()),
+        (["--ask-for-approval", "never"], {"a.txt", "made"}),
+        (["--yolo"], {"a.txt", "made"}),
+    ],
+)
+def test_a_run_does_what_its_level_allows(unconfined: Installed, flags: list[str], made: set[str]):
+    unconfined.run("-p", "go", *flags, *unconfined.script(SCRIPT))
+    assert {path.name for path in unconfined.workspace.iterdir()} == made
+
+
+def test_no_flag_switches_the_guard_off(unconfined: Installed):
+    other = unconfined.workspace / ".git"
+    other.mkdir()
+    done = unconfined.run(
+        "-p", "go", "--dangerously-skip-permissions", *unconfined.script(DESTRUCTIVE)
+    )
+    assert "Running as with -y. Destructive actions always ask." in done.stderr
+    assert other.is_dir()
+
+
+def test_an_untrusted_folder_is_read_only_at_every_level_but_auto(fresh: Installed):
+    fresh.environ["ROOKERY_SANDBOX_USE"] = "off"
+    fresh.run("-p", "go", "--permission-mode", "edits", *fresh.script(SCRIPT))
+    assert not list(fresh.workspace.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--permission-mode", "wild"], "is one of ask, edits, plan, sandboxed and auto"),
+        (["-y", "--permission-mode", "ask"], "give only one"),
+        (["--full-auto", "--sandbox", "off"], "needs a sandbox without network"),
+    ],
+)
+def test_a_level_that_cannot_be_had_is_refused(rookery: Installed, flags: list[str], sentence: str):
+    done = rookery.run("-p", "go", *flags, *rookery.script(SCRIPT))
+    assert sentence in done.stderr
+    assert done.returncode != 0
+    assert not list(rookery.workspace.iterdir())
+
+
+def test_the_level_changes_at_the_prompt_and_auto_ends_with_the_run(unconfined: Installed):
+    script = unconfined.script(SCRIPT)
+    with unconfined.terminal("go", "--no-tui", *script) as terminal:
+        terminal.wait_for("ask · Approve?")
+        terminal.type("/permissions auto")
+        terminal.wait_for("level auto: acts without asking. Destructive actions always ask.")
+        terminal.wait_for("auto · Approve?")
+        terminal.type("y")
+        terminal.wait_for("Done. [Enter")
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert {path.name for path in unconfined.workspace.iterdir()} == {"a.txt", "made"}
+    more = "- calls: [{tool: execute_command, arguments: {command: touch x}}]\n"
+    again = unconfined.script(SCRIPT + more)
+    with unconfined.terminal("-c", "more", "--no-tui", *again) as terminal:
+        terminal.wait_for("ask · Approve?")
+
+
+def test_a_rule_for_commands_that_begin_alike_is_kept_listed_and_removed(unconfined: Installed):
+    unconfined.environ["PATH"] = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    run = "- calls: [{tool: execute_command, arguments: {command: '%s'}}]\n"
+    script = unconfined.script(
+        "".join(run % each for each in ("pytest --version", "pytest -h", "pytest -c x"))
+    )
+    with unconfined.terminal("go", "--no-tui", *script) as terminal:
+        terminal.wait_for("Approve? [y/n/a/p")
+        terminal.type("p")
+        terminal.wait_for("begin with these words")
+        terminal.wait_for("pytest …")
+        terminal.type("y")
+        terminal.wait_for("● Run pytest -h")
+        terminal.wait_for("pytest -c x")
+        terminal.wait_for("Approve? [y/n/a,")
+        terminal.type("/permissions")
+        terminal.wait_for("pytest …")
+    listed = unconfined.run("trust", "--list").stdout
+    assert "that begin with these words" in listed
+    rule_id = next(line.split()[0] for line in listed.splitlines() if "begin with" in line)
+    assert unconfined.run("trust", "--forget-rule", rule_id).returncode == 0
+    assert "begin with" not in unconfined.run("trust", "--list").stdout

@@ -1,0 +1,67 @@
+"""The level in the full screen, and questions that one key answers."""
+
+import pytest
+from msgspec.structs import replace
+
+from rookery.core.commands import Answer, SwitchApproval
+from rookery.core.facts import switched_to
+from rookery.core.levels import Level
+from rookery.core.queries import AskPermissions, KnownRule, Permissions
+from support.tui_scenes import COMMAND, EDIT
+from support.tui_session import play
+
+pytestmark = pytest.mark.anyio
+LEVELS = (Level.ASK, Level.EDITS, Level.PLAN, Level.AUTO)
+PREFIX = "commands in /work that begin with these words, for 30 days: pytest …"
+
+
+async def test_shift_tab_changes_the_level_which_is_always_shown():
+    async with play() as it:
+        it.host.answer(AskPermissions, Permissions(levels=LEVELS))
+        await it.settle()
+        assert it.lines[-1].strip().startswith("ask")
+        await it.press("shift+tab")
+        assert it.sent(SwitchApproval) == [SwitchApproval(task_id="t1", level=Level.EDITS)]
+        it.host.tell(switched_to(Level.PLAN))
+        await it.until(lambda: it.lines[-1].strip().startswith("plan"))
+        await it.press("shift+tab")
+        assert it.sent(SwitchApproval)[-1].level is Level.AUTO
+        await it.see("Destructive actions always ask.")
+
+
+async def test_the_screen_of_permissions_lists_levels_and_rules():
+    rule = KnownRule(id="a1b2c3", text=PREFIX)
+    async with play(size=(120, 30)) as it:
+        it.host.answer(AskPermissions, Permissions(levels=LEVELS, rules=(rule,)))
+        await it.type("/permissions")
+        await it.press("enter")
+        await it.see("a1b2c3")
+        await it.press("down", "enter")
+        assert it.sent(SwitchApproval) == [SwitchApproval(task_id="t1", level=Level.EDITS)]
+
+
+async def test_one_key_approves_harmless_edits_one_after_the_other():
+    async with play() as it:
+        for number in range(3):
+            it.host.tell(replace(EDIT, ask_id=f"edit {number}", diff=EDIT.diff * 40, harmless=True))
+            await it.until(lambda: it.panel.live and it.panel.has_focus)
+            await it.key_by_key("y")
+            assert [each.ask_id for each in it.sent(Answer)][number:] == [f"edit {number}"]
+        it.host.tell(replace(COMMAND, ask_id="command"))
+        await it.until(lambda: it.panel.asked is not None)
+        await it.key_by_key("y")
+        assert len(it.sent(Answer)) == 3, "a command still has to be seen first"
+
+
+async def test_a_rule_for_commands_that_begin_alike_is_shown_before_it_is_kept():
+    async with play() as it:
+        await it.ask(replace(COMMAND, text="pytest -q", notes=(), prefix=PREFIX))
+        await it.press("p")
+        await it.see("Always approve commands that begin like this?")
+        assert "pytest …" in it.screen
+        assert it.sent(Answer) == []
+        await it.until(lambda: it.panel.live)
+        await it.press("y")
+        await it.until(lambda: bool(it.sent(Answer)))
+        (answer,) = it.sent(Answer)
+        assert (answer.reply, answer.prefix, answer.always) == ("yes", True, False)
