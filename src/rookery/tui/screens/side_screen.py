@@ -328,7 +328,7 @@ class SideScreen(ModalScreen[R]):
 
 
 class ReadingScreen(SideScreen[R]):
-    DEFAULT_CSS = "ReadingScreen > .frame { max-height: 42; }"
+    DEFAULT_CSS = "ReadingScreen > .frame { max-height: 60; }"
     BINDINGS: ClassVar[list[BindingType]] = SCROLLING
 
     def __init__(self, controller: Controller) -> None:
