@@ -18,7 +18,9 @@ from rookery.diffs.review_parts import LeftOut
 from rookery.diffs.unified import DiffFile
 
 FORMAT_VERSION = 1
-WIDTH = 96
+WIDTH = 100
+"""Columns, where no terminal says how many there are."""
+_INDENT = "   "
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ABOUT = {
     "error": "The change breaks or endangers something.",
@@ -47,19 +49,21 @@ class ReviewResult(Struct, frozen=True, kw_only=True):
         return any(finding.severity in bad for finding in self.findings)
 
 
-def as_text(result: ReviewResult, paint: Paint) -> str:
-    blocks = [_text_of(number, each, paint) for number, each in enumerate(result.findings, 1)]
+def as_text(result: ReviewResult, paint: Paint, width: int = WIDTH) -> str:
+    blocks = [
+        _text_of(number, each, paint, width) for number, each in enumerate(result.findings, 1)
+    ]
     return "\n".join([*(f"{block}\n" for block in blocks), *_closing(result)])
 
 
-def _text_of(number: int, finding: ReviewFinding, paint: Paint) -> str:
+def _text_of(number: int, finding: ReviewFinding, paint: Paint, width: int) -> str:
     colour = {"error": paint.red, "warning": paint.yellow, "note": paint.cyan}[finding.severity]
     where = f"{finding.path}:{_lines(finding)}"
     head = f"{number}. {paint.bold(where)}: {colour(finding.severity)}: {finding.title}"
     body = [finding.explanation]
     if finding.suggestion:
         body.append(f"Suggestion: {finding.suggestion}")
-    return "\n".join([head, *(_indented(text) for text in body if text)])
+    return "\n".join([head, *(_indented(text, width) for text in body if text)])
 
 
 def _lines(finding: ReviewFinding) -> str:
@@ -67,13 +71,15 @@ def _lines(finding: ReviewFinding) -> str:
     return str(finding.line) if last == finding.line else f"{finding.line}-{last}"
 
 
-def _indented(text: str) -> str:
+def _indented(text: str, width: int) -> str:
     """Wrap prose; lines that are indented already are code and stay."""
     lines = (
-        [line] if line.startswith((" ", "\t")) else textwrap.wrap(line, WIDTH) or [""]
+        [line]
+        if line.startswith((" ", "\t"))
+        else textwrap.wrap(line, max(20, width - len(_INDENT))) or [""]
         for line in text.splitlines()
     )
-    return "\n".join(f"   {line}".rstrip() for some in lines for line in some)
+    return "\n".join(f"{_INDENT}{line}".rstrip() for some in lines for line in some)
 
 
 def _closing(result: ReviewResult) -> Iterator[str]:

@@ -143,6 +143,11 @@ class ProgressReport(TextReport):
         self._started = True
         self._dim(f"{self._doing} · {choice.provider} {harmless(choice.name)} · read-only")
 
+    def end(self, end: RunEnd) -> None:
+        super().end(end)
+        if self._live and sys.stdout.isatty():
+            self.screen.line("")
+
 
 class QuietReport:
     """For output that programs read: only an error is printed."""

@@ -1,6 +1,7 @@
 """`rookery review`: a model reviews a change and reports findings with file and line."""
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ from rookery.diffs.cli.model_session import (
 )
 from rookery.diffs.findings import SEVERITIES, Severity, SubmitReview, place
 from rookery.diffs.git_diffs import DiffRepository, NamedDiff, pull_request, read_patch
-from rookery.diffs.review_output import ReviewResult, as_json, as_sarif, as_text
+from rookery.diffs.review_output import WIDTH, ReviewResult, as_json, as_sarif, as_text
 from rookery.diffs.review_parts import NOT_SUBMITTED, ReviewPlan, plan_review, room_in
 from rookery.diffs.unified import read_diff
 from rookery.errors import SettingsError
@@ -99,7 +100,8 @@ def command(
     change = _change(words, staged=staged, base=base, patch=patch, pr=pr, folder=workspace)
     review = ChangeReview(change, workspace, places)
     code = review.run(flags, quiet=form is not None)
-    print(_rendered(review.result, form or "", Paint(review.coloured)))
+    width = shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
+    print(_rendered(review.result, form or "", Paint(review.coloured), min(width, WIDTH)))
     for path in outputs:
         _write(path, _rendered(review.result, path.suffix.removeprefix("."), Paint(False)))
     if code == Exit.DONE and fail_on != NEVER and review.result.at_least(_severity(fail_on)):
@@ -274,7 +276,7 @@ def _result(empty: ReviewResult, client: ReviewTask, submit: SubmitReview) -> Re
     )
 
 
-def _rendered(result: ReviewResult, form: str, paint: Paint) -> str:
+def _rendered(result: ReviewResult, form: str, paint: Paint, width: int = WIDTH) -> str:
     match form:
         case "json":
             return as_json(result)
@@ -283,7 +285,7 @@ def _rendered(result: ReviewResult, form: str, paint: Paint) -> str:
         case _ if not (result.files or result.left_out):
             return f"Nothing to review: there are no {result.title}."
         case _:
-            return as_text(result, paint)
+            return as_text(result, paint, width)
 
 
 def _write(path: Path, text: str) -> None:
