@@ -98,7 +98,10 @@ def discard_output(stream: TextIO) -> None:
 def piped_input(*, needed: bool) -> str:
     """Read standard input to its end. Without `needed`, an idle pipe is left alone, and so is
     input that a calling shell script may want to read itself."""
-    descriptor = sys.stdin.fileno()
+    try:
+        descriptor = sys.stdin.fileno()
+    except io.UnsupportedOperation:  # a program that embeds us has replaced it
+        return ""
     if needed:
         if not _is_ready(descriptor, ANNOUNCED_AFTER):
             print("note: Waiting for the prompt on standard input.", file=sys.stderr)

@@ -14,7 +14,7 @@ from rookery.manager.review.checkout_changes import checkout_of
 from rookery.manager.review.file_diffs import TextDiff, changes_of
 from rookery.manager.review.reviews import ReviewOperations
 from rookery.manager.shown_rows import Review, WorktreeStats
-from rookery.manager.worktrees import worktree_git as named_git
+from rookery.platform import worktree_git as named_git
 from rookery.platform.worktree_project import Project, all_listed, registered_at
 from rookery.platform.worktree_values import (
     AppliedWork,
