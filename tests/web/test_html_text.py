@@ -85,6 +85,8 @@ def test_the_main_part_stands_for_the_page():
     page = f"<title> A\nB </title><nav>menu</nav><div>around</div><main><p>{words}</main><p>more"
     found = html_text(page, URL)
     assert (found.title, found.text) == ("A B", words.strip())
+    by_role = f'<div role="navigation">menu</div><div role="main">{words}</div><p>more'
+    assert html_text(by_role, URL).text == words.strip()
     article = f"<div>around</div><article>{words}</article><aside>beside</aside>"
     assert html_text(article, URL).text == words.strip()
 

@@ -22,6 +22,15 @@ button select option input textarea datalist dialog map
 _NEVER = frozenset(_NAMES_NEVER.split())
 _BESIDE = frozenset(("nav", "footer", "aside"))
 """Left out unless the page has hardly anything else."""
+_ROLES = {
+    "main": "main",
+    "article": "article",
+    "navigation": "nav",
+    "search": "nav",
+    "contentinfo": "footer",
+    "complementary": "aside",
+}
+"""Elements that the role of another stands for."""
 _NAMES_VOID = "area base br col embed hr img input link meta param source track wbr"
 _VOID = frozenset(_NAMES_VOID.split())
 _NAMES_BLOCK = """
@@ -63,6 +72,8 @@ class HtmlText(Struct, frozen=True, kw_only=True):
 
 class _OpenElement(Struct, frozen=True):
     name: str
+    role: str
+    """The element whose part it plays, usually its own name."""
     unseen: bool
 
 
@@ -135,6 +146,7 @@ class _HtmlReader:
         self._inline = Inline(url)
         self._stack: list[_OpenElement] = []
         self._count: Counter[str] = Counter()
+        self._parts: Counter[str] = Counter()
         self._unseen = 0
         self._lists: list[int | None] = []
         """For each open list its next number, or None if it has bullets."""
@@ -153,9 +165,11 @@ class _HtmlReader:
         if name not in _VOID:
             if len(self._stack) >= _DEEPEST:
                 return
-            unseen = name in self._left_out or _is_unseen(attributes)
-            self._stack.append(_OpenElement(name, unseen))
+            role = _ROLES.get(attributes.get("role", ""), name)
+            unseen = not self._left_out.isdisjoint((name, role)) or _is_unseen(attributes)
+            self._stack.append(_OpenElement(name, role, unseen))
             self._count[name] += 1
+            self._parts[role] += 1
             self._unseen += unseen
         if not self._unseen:
             self._open(name, attributes)
@@ -209,6 +223,7 @@ class _HtmlReader:
         if not self._unseen:
             self._close(closed.name)
         self._count[closed.name] -= 1
+        self._parts[closed.role] -= 1
         self._unseen -= closed.unseen
         return closed.name
 
@@ -292,7 +307,7 @@ class _HtmlReader:
         if self._tables and self._tables[-1].in_cell:
             self._tables[-1].add(text)
             return
-        part = next((each for each in ("main", "article") if self._count[each]), "")
+        part = next((each for each in ("main", "article") if self._parts[each]), "")
         self.blocks.append(_Block(self._indented(text), part, bool(self._lists)))
 
     def _indented(self, text: str) -> str:
