@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text, ToolCall, times_repeated
 from rookery.core.facts import (
+    AgentTask,
     Answered,
     AssistantSpoke,
     Change,
@@ -444,3 +445,48 @@ def test_a_call_may_be_repeated_after_a_user_message():
 )
 def test_loops_of_up_to_three_calls_are_detected(walk: str, times: int):
     assert times_repeated(tuple(walk), "a") == times
+
+
+AGENT = TaskOpened(text="x", parent="p", agent="scout", spent=Spent(requests=5, cost=0.5))
+POOR = replace(AGENT, budget=Spent(requests=2))
+
+
+@pytest.mark.parametrize(
+    ("state", "step"),
+    [
+        (TaskState(opened=AGENT, parent="p"), CallModel()),
+        (TaskState(opened=AGENT, parent="p", completion="ok"), Close()),
+        (TaskState(opened=AGENT, interrupted=True), Close("stopped")),
+        (after(FailureKind.BUSY, opened=AGENT), CallModel(attempt=2, delay=1, reason="It failed.")),
+        (after(FailureKind.BAD_KEY, opened=AGENT), Close("failed", "It failed.")),
+        (after(FailureKind.NO_MODEL, opened=AGENT), Close("failed", "It failed.")),
+        (TaskState(opened=AGENT, mistakes=3), Close("failed", stuck(3))),
+        (
+            TaskState(opened=AGENT, spent=Spent(requests=10)),
+            Close("out of budget", "the limit of the session is reached"),
+        ),
+        (TaskState(opened=POOR, spent=Spent(requests=6)), CallModel()),
+        (
+            TaskState(opened=POOR, spent=Spent(requests=7)),
+            Close("out of budget", "its budget of requests is used up"),
+        ),
+        (TaskState(opened=POOR, spent=Spent(requests=7), pending=(READ,)), RunTool(READ)),
+        (TaskState(opened=replace(AGENT, agent=""), interrupted=True), Ask(AskKind.RESUME_TASK)),
+    ],
+)
+def test_an_agent_ends_instead_of_asking_how_to_go_on(state: TaskState, step: Step):
+    assert next_step(state, LIMITS) == step
+
+
+def test_an_agent_that_the_user_reopens_is_a_session_like_others():
+    reopened = fold([Event(1, 0, 1, AGENT), Event(2, 0, 2, TaskReopened())])
+    assert next_step(reopened, LIMITS) == Ask(AskKind.RESUME_TASK)
+    resumed = fold([Event(1, 0, 1, AGENT), Event(2, 0, 2, TaskReopened(resumed=True))])
+    assert next_step(resumed, LIMITS) == CallModel()
+
+
+def test_agents_are_settled_and_never_run_again():
+    agents = (AgentTask(task_id="a", name="scout", text="x", mode="ask"),)
+    started = ToolStarted(call_id="c1", tool="run_agents", title="Start", agents=agents)
+    state = TaskState(pending=(READ,), running=started)
+    assert next_step(state, LIMITS) == Reconcile(READ)

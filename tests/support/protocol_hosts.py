@@ -31,7 +31,9 @@ INITIALIZE = {"protocol": 1, "client": {"name": "test"}}
 
 
 @asynccontextmanager
-async def workplace(folder: Path, script: str, **consent: Any) -> AsyncIterator[Host]:
+async def workplace(
+    folder: Path, script: str, settings: Settings | None = None, **consent: Any
+) -> AsyncIterator[Host]:
     """The real host with a scripted model."""
     work = folder / "work"
     work.mkdir(exist_ok=True)
@@ -42,7 +44,7 @@ async def workplace(folder: Path, script: str, **consent: Any) -> AsyncIterator[
         return choose_model(settings, {}, places.keys_file, None)
 
     async with open_host(
-        Settings(),
+        settings or Settings(),
         ModelChoice("scripted", str(folder / "script.yaml"), None, None),
         TaskStore(places),
         work,

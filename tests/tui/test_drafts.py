@@ -129,3 +129,17 @@ async def test_a_second_escape_in_an_idle_session_lists_the_checkpoints():
         await it.see("Press Esc again to list the checkpoints.")
         await it.press("escape")
         await it.see("─Checkpoints")
+
+
+@pytest.mark.anyio
+async def test_readline_keys_undo_and_recall():
+    async with play(task=False) as it:
+        await it.type("one")
+        await it.press("ctrl+u")
+        assert it.composer.text == ""
+        await it.press("ctrl+underscore")
+        assert it.composer.text == "one"
+        await it.press("escape", "ctrl+p")
+        assert it.composer.text == "one"
+        await it.press("ctrl+n")
+        assert it.composer.text == ""

@@ -21,7 +21,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.task_state import TaskState
 from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
-from rookery.core.modes import SELECT, Mode, find_mode, offers, why_not
+from rookery.core.modes import SELECT, Mode, find_mode, offers, reading_only, why_not
 from rookery.core.settings import Settings
 from rookery.core.settings_sections import Prompt
 from rookery.core.tool_traits import COMPLETION
@@ -37,6 +37,7 @@ from rookery.prompting.modes import ModeFiles
 from rookery.prompting.rules import RuleFiles
 from rookery.prompting.skills_and_commands import CommandFiles, FoundCommands, SkillFiles
 from rookery.prompting.system_prompt import MODES, system_prompt
+from rookery.tools.agents import RunAgents
 from rookery.tools.conversation import LoadSkill, NewTask, SwitchModeTool
 from rookery.tools.registry import essential_specs, offered, spec_of
 from rookery.workspace.files import WorkspaceFiles
@@ -144,8 +145,17 @@ class Briefing:
         return {
             "switch_mode": SwitchModeTool(lambda: self.modes),
             "new_task": NewTask(lambda: self.modes),
+            "run_agents": RunAgents(lambda: self.modes, self._unusable),
             "skill": LoadSkill(self.skills, self._skill_files.body),
         }
+
+    def _unusable(self, provider: str, model: str) -> str:
+        """Return why a model cannot be used; empty if it can."""
+        try:
+            self._models.of(provider, model)
+        except SettingsError as error:
+            return str(error)
+        return ""
 
     def offer(self, tools: Mapping[str, Tool[Any]]) -> None:
         """Set the tools that are available, over all modes."""
@@ -160,10 +170,15 @@ class Briefing:
         known = find_mode(self.modes, slug)
         return known or Mode(slug=slug, name=slug, role="", groups=())
 
+    def mode_in(self, state: TaskState) -> Mode:
+        """Return the mode of a task; an agent that only reads has nothing else of it."""
+        mode = self.mode(state.mode)
+        return reading_only(mode) if state.opened.only_reads else mode
+
     def mode_of(self, state: TaskState) -> Mode:
         """Return the mode of a task, with the model that the user chose for the task or that
         took over, if any."""
-        mode = self.mode(state.mode)
+        mode = self.mode_in(state)
         provider, model = state.fallback_model if state.fallback_model[1] else state.chosen
         return replace(mode, provider=provider, model=model) if model else mode
 

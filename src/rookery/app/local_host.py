@@ -32,7 +32,7 @@ from rookery.app.extra_tools import (
 )
 from rookery.app.host import Contents, LocalHost, QuerySources
 from rookery.app.model_choice import ModelChoice, Models
-from rookery.app.task_factory import make_task, task_rules
+from rookery.app.task_factory import make_task, parts_at, task_rules
 from rookery.core.facts import Event
 from rookery.core.levels import Level
 from rookery.core.queries import About, KnownContext
@@ -41,10 +41,10 @@ from rookery.core.text.output_preview import Hiding
 from rookery.engine.engine import Engine
 from rookery.engine.model_turn import Pace
 from rookery.engine.ports.actions import Judgement
-from rookery.engine.ports.tool import Tool
+from rookery.engine.ports.tool import Tool, Worktrees
 from rookery.errors import StorageError
 from rookery.governance.oversight import Oversight
-from rookery.platform.git_folders import repository_config
+from rookery.platform.git_folders import own_repository, repository_config
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.user_folders import Places
 from rookery.providers.registry import SECRET_VARIABLES
@@ -183,6 +183,29 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
     extra: ExtraTools
     select_tools: ToolSelection = dict
     clock: SystemClock = SystemClock()
+
+    def at(self, workspace: str) -> "HostParts":
+        """The parts of tasks that work in another folder: the worktree of a worker."""
+        if Path(workspace) == self.workspace:
+            return self
+        if not os.path.isdir(workspace):
+            raise StorageError(f"The folder {workspace} is gone, so its session cannot continue.")
+        if workspace not in self._elsewhere:
+            self._elsewhere[workspace] = parts_at(self, Path(workspace))
+        return self._elsewhere[workspace]
+
+    @cached_property
+    def _elsewhere(self) -> "dict[str, HostParts]":
+        return {}
+
+    @cached_property
+    def worktrees(self) -> "Worktrees | None":
+        """The worktrees of workers; None if the workspace is no git repository."""
+        if not own_repository(str(self.workspace)):
+            return None
+        from rookery.workspace.agent_worktrees import AgentWorktrees
+
+        return AgentWorktrees(self.workspace)
 
     @cached_property
     def wardens(self) -> "WardensInAdvance":

@@ -4,6 +4,7 @@ import os
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -26,11 +27,12 @@ from rookery.core.facts import (
 from rookery.core.levels import Level
 from rookery.core.next_step import TurnRules
 from rookery.core.undo_plan import background_commands
+from rookery.engine.children import SubTasks
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.task import Task
-from rookery.engine.task_deps import Attend, HidingShell, TaskDeps
+from rookery.engine.task_deps import HidingShell, TaskDeps
 from rookery.permissions.approval import AllowRules, ApprovalGate
 from rookery.permissions.restrictions import ModeLimits, Restrictions, TrustGate
 from rookery.permissions.stale_files import StaleGuard
@@ -75,7 +77,9 @@ class CommandHooks:
         return self._made.hooks
 
 
-def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -> Task:
+def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: SubTasks) -> Task:
+    parts = parts.at(attend.family.workspace)
+
     def notify_user(text: str) -> None:
         log.append(Noted(text=text))
 
@@ -137,6 +141,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
         finder=parts.finder,
         shell=HidingShell(lambda: parts.commands.shell, parts.hide),
         artifacts=TaskArtifacts(parts.store.folder(task_id)),
+        worktrees=parts.worktrees,
         settle=commands.settle,
         on_task_closed=browser.end if browser else anyio.lowlevel.checkpoint,
         command_list=cache(lambda: parts.running.of(task_id, parts.workspace)),
@@ -173,7 +178,7 @@ def _limit_hooks(parts: "HostParts", log: EventLog, level: Callable[[], Level]) 
             automatic=lambda: level().edits_freely,
         ),
         ModeLimits(
-            lambda: briefing.mode(log.state.mode),
+            lambda: briefing.mode_in(log.state),
             briefing.group_of,
             modes=lambda: briefing.modes,
             automatic=lambda: level() is Level.AUTO,
@@ -290,3 +295,34 @@ def _since_last_request(log: EventLog) -> tuple[int, bool]:
             case _:
                 pass
     return 0, spoke
+
+
+def parts_at(host: "HostParts", workspace: Path) -> "HostParts":
+    """The parts of a host for a worktree. MCP servers and custom tools stay with the workspace:
+    they would act there."""
+    from rookery.app.briefing import workspace_files
+    from rookery.app.extra_tools import CodeKnowledge, ExtraTools
+    from rookery.app.local_host import HostParts
+
+    files = workspace_files(workspace, host.places, host.settings)
+    limits = host.settings.as_limits()
+    code = CodeKnowledge(host.settings, workspace, host.places, files, limits)
+    host.stack.enter_context(closing(code))
+    parts = HostParts(
+        settings=host.settings,
+        workspace=workspace,
+        places=host.places,
+        consent=host.consent,
+        store=host.store,
+        models=host.models,
+        files=files,
+        hide=host.hide,
+        git_config=host.git_config,
+        start_soon=host.start_soon,
+        stack=host.stack,
+        select_tools=host.select_tools,
+        extra=ExtraTools(tools={}, outline=code.outline),
+    )
+    browser = parts.browsers.new()
+    parts.briefing.offer(parts.tools | ({browser.name: browser} if browser else {}))
+    return parts

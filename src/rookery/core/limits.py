@@ -135,6 +135,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     calls_per_message: int = 20
     task_depth: int = 16
     """How deep sub-tasks may be nested."""
+    agents_at_once: int = 4
+    """Agents that work at the same time; the others wait."""
+    agents: int = 50
+    """Agents that one session may start."""
     continuations: int = 10
     """How often a provider may pause one answer."""
     fallbacks: int = 0

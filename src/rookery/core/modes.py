@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.tool_traits import ToolTraits
 
@@ -202,6 +203,11 @@ def gains(current: Mode, target: Mode) -> tuple[str, ...]:
     """The groups in which one mode may do more than another, including edits with a wider
     pattern."""
     return tuple(group.name for group in target.groups if _is_more(group, current))
+
+
+def reading_only(mode: Mode) -> Mode:
+    """The mode without everything that can change something."""
+    return replace(mode, groups=tuple(group for group in mode.groups if group.name == "read"))
 
 
 def why_not(mode: Mode, tool: str, path: str = "") -> str:

@@ -5,7 +5,7 @@ be tested with a value, and an interrupted, restarted or replayed task follows t
 """
 
 import json
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall, times_repeated
 from rookery.core.facts import Ending, RequestFailed, StopReason
+from rookery.core.folds.run_tallies import used_since, used_up
 from rookery.core.folds.task_state import TaskState
 from rookery.core.limits import FALLBACK_KINDS, FailureKind, Limits, delay_before_retry
 from rookery.core.replies import (
@@ -121,7 +122,10 @@ class FallBack(Struct, frozen=True):
 
 
 class Close(Struct, frozen=True):
-    pass
+    """End the task. `fate` and `reason` say why an agent has no result."""
+
+    fate: Literal["", "failed", "stopped", "out of budget"] = ""
+    reason: str = ""
 
 
 class Stop(Struct, frozen=True):
@@ -148,7 +152,26 @@ _USUAL = TurnRules()
 
 
 def next_step(state: TaskState, limits: Limits, turn: TurnRules = _USUAL) -> Step:
-    """The next step. The order of the rules is their priority."""
+    """The next step. An agent that runs beside others ends instead of asking how to go on: its
+    parent goes on with what the others found."""
+    step = _next_step(state, limits, turn)
+    if state.opened.agent and isinstance(step, Ask):
+        return _end_of_agent(step) or step
+    return step
+
+
+def _end_of_agent(step: Ask) -> Close | None:
+    match step.ask:
+        case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
+            return Close("stopped")
+        case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
+            return Close("out of budget", "the limit of the session is reached")
+        case _:
+            return Close("failed", step.text)
+
+
+def _next_step(state: TaskState, limits: Limits, turn: TurnRules) -> Step:
+    """The order of the rules is their priority."""
     if state.closed:
         return Stop()
     if state.over:
@@ -275,8 +298,10 @@ def _may_continue(state: TaskState, limits: Limits) -> bool:
     return state.stop is StopReason.PAUSED and state.paused <= limits.continuations
 
 
-def _request(state: TaskState, limits: Limits) -> CallModel | Ask | Gather:
+def _request(state: TaskState, limits: Limits) -> CallModel | Ask | Gather | Close:
     spent = state.spent
+    if kind := used_up(state.opened.budget, used_since(state.opened.spent, spent)):
+        return Close("out of budget", f"its budget of {kind} is used up")
     ceilings = {
         "requests": (spent.requests, limits.requests),
         "cost": (spent.cost, limits.cost),

@@ -2,10 +2,13 @@
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from rookery.core.facts import FellBack, FilesRestored
+from msgspec import Struct
+
+from rookery.core.facts import AgentTask, FellBack, FilesRestored, Spent
 from rookery.core.instructions import quoted
 from rookery.lazy_pattern import lazy_pattern
 
@@ -218,3 +221,41 @@ def _parsed(text: str) -> Any:
 
 def _json(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+LONGEST_ANSWER = 24_000
+"""Characters of one agent's answer in the result of a call."""
+APPLY_WORK = 'Apply it with run_agents(apply="{branch}"), or leave it in {worktree}.'
+
+
+class AgentEnd(Struct, frozen=True):
+    """How an agent ended. `work` is the diffstat of a worker's changes."""
+
+    fate: Literal["done", "failed", "stopped", "out of budget"]
+    text: str = ""
+    used: Spent = Spent()
+    work: str = ""
+
+
+def agents_report(agents: Sequence[AgentTask], ends: Sequence[AgentEnd]) -> str:
+    """The results of agents for the model that started them, in its order."""
+    counts = Counter(end.fate for end in ends)
+    first = ", ".join(f"{count} {fate}" for fate, count in counts.items())
+    parts = [_agent_report(*each) for each in zip(agents, ends, strict=True)]
+    return "\n\n".join([f"The agents have ended: {first}.", *parts])
+
+
+def _agent_report(agent: AgentTask, end: AgentEnd) -> str:
+    requests = "1 request" if end.used.requests == 1 else f"{end.used.requests} requests"
+    cost = f", ${end.used.cost:.4f}" if end.used.cost else ""
+    answer = end.text.strip()
+    if len(answer) > LONGEST_ANSWER:
+        left = len(answer) - LONGEST_ANSWER
+        answer = f"{answer[:LONGEST_ANSWER]}\n[{left} characters left out]"
+    lines = [f"# {agent.name} ({agent.kind}): {end.fate}, {requests}{cost}", answer]
+    if end.work:
+        how = APPLY_WORK.format(branch=agent.branch, worktree=agent.worktree)
+        lines += [f"Changed on branch {agent.branch}:\n{end.work}\n{how}"]
+    elif agent.worktree:
+        lines += ["It changed no files."]
+    return "\n".join(filter(None, lines))

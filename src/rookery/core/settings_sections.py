@@ -297,6 +297,8 @@ class LimitSettings(SettingsSection, frozen=True):
 
     repeats: Identical tool calls in a row that are run.
     calls_per_message: Tool calls of one answer that are run.
+    agents_at_once: Agents of a session that work at the same time; the others wait.
+    agents: Agents that one session may start.
     output_for_model: Bytes of a command's output that the model sees.
     output_on_disk: Bytes of a command's output that are kept on disk.
     read_bytes: Bytes of a file that one read returns.
@@ -319,6 +321,8 @@ class LimitSettings(SettingsSection, frozen=True):
 
     repeats: Count = USUAL.repeats
     calls_per_message: Count = USUAL.calls_per_message
+    agents_at_once: Annotated[int, Meta(ge=1, le=32)] = USUAL.agents_at_once
+    agents: Count = USUAL.agents
     output_for_model: Annotated[int, Meta(ge=2 * USUAL.output_head, le=1024 * MIB)] = (
         USUAL.output_for_model
     )

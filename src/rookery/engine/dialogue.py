@@ -140,9 +140,15 @@ class Dialogue:
         *,
         pause: Callable[[], AbstractContextManager[None]] = nullcontext,
         prompts: Prompts | None = None,
+        asking: anyio.Lock | None = None,
+        agent: str = "",
     ) -> None:
         """`hide` removes secrets from questions. `pause` is entered while waiting for an answer.
-        If `prompts` refuses the text of an answer, the question is asked again."""
+        If `prompts` refuses the text of an answer, the question is asked again. `asking` is held
+        while a question is open; it belongs to all agents that run beside this one."""
+        self._asking = asking or anyio.Lock(fast_acquire=True)
+        self._agent = agent
+        self._label = (f"Agent {agent} asks.",) if agent else ()
         self._prompts = prompts
         self._log = log
         self._pause = pause
@@ -197,14 +203,17 @@ class Dialogue:
             call_id=call_id,
             digest=digest,
             where=where,
-            notes=tuple(map(self._hide, notes)),
+            notes=tuple(map(self._hide, (*self._label, *notes))),
             rule=self._hide(rule),
             governance=governance,
             prefix=self._hide(prefix),
             harmless=harmless,
+            agent=self._agent,
         )
         while True:
-            answer, event = await self._answered(question)
+            with self._pause():
+                async with self._asking:
+                    answer, event = await self._answered(question)
             if self._prompts is None or await self._prompts.check(event):
                 return answer
             question = replace(question, ask_id=self._new_id())
@@ -220,8 +229,7 @@ class Dialogue:
         self._open[question.ask_id] = _Open(question, on_answer)
         try:
             self._log.append(question)
-            with self._pause():
-                await answered.wait()
+            await answered.wait()
         finally:
             self._open.pop(question.ask_id, None)
         return answers[0]

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
 from typing import assert_never
 
 from anyio.abc import TaskGroup
@@ -32,27 +31,22 @@ from rookery.core.commands import (
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
-    ChildBegan,
     Event,
     Fact,
-    FellBack,
     ModelSwitched,
     ModeSwitched,
-    Noted,
     QueueEdited,
     TaskFailed,
     TaskOpened,
-    TaskReopened,
     UserSpoke,
     switched_to,
 )
 from rookery.core.folds.task_state import fold
-from rookery.engine.event_log import EventLog, end_of, inherited_governance, record_changes, recover
+from rookery.engine.children import Family, SubTasks, append_reopened
+from rookery.engine.event_log import EventLog, recover
 from rookery.engine.ports.hooks import LogStore, RuleBook, TaskLogs
-from rookery.engine.ports.tool import ChildEnd, ChildTask
 from rookery.engine.ports.workspace import Restored
 from rookery.engine.task import Task
-from rookery.engine.task_deps import Attend
 from rookery.errors import CommandRejected, RookeryError, StorageError
 
 _debug = logging.getLogger(__name__)
@@ -68,13 +62,13 @@ class Engine:
         self,
         group: TaskGroup,
         logs: TaskLogs,
-        make_task: Callable[[str, EventLog, Attend], Task],
+        make_task: Callable[[str, EventLog, SubTasks], Task],
         *,
         now: Callable[[], int],
         workspace: str,
     ) -> None:
         self._group = group
-        self._logs = logs
+        self.logs = logs
         self._make_task = make_task
         self._now = now
         self._workspace = workspace
@@ -157,13 +151,13 @@ class Engine:
             return
         if not (command.text.strip() or command.images):
             raise CommandRejected("Give a task.")
-        store = self._logs.create(command.task_id)
+        store = self.logs.create(command.task_id)
         try:
             task = self._make(command.task_id, store)
         except RookeryError:
             # such as that the workspace is gone: what holds nothing is no task
             store.close()
-            self._logs.delete(command.task_id)
+            self.logs.delete(command.task_id)
             raise
         task.log.append(
             TaskOpened(
@@ -181,88 +175,36 @@ class Engine:
             task.log.append(ApprovalSwitched(automatic=command.automatic))
         if command.intent:
             task.select_intent(command.intent)
-        self._group.start_soon(self._run, task, name=f"task {task.id}")
+        self._group.start_soon(self.run, task, name=f"task {task.id}")
 
     def _reopen(self, command: ReopenTask) -> None:
         task_id = command.task_id
         if (task := self._tasks.get(task_id)) and not task.log.ended:
             return
-        store = self._logs.open(task_id)
+        store = self.logs.open(task_id)
         task = self._make(task_id, store)
-        _append_reopened(task.log, store, resumed=False)
+        append_reopened(task.log, store, resumed=False)
         if command.level:
             task.log.append(switched_to(command.level))
-        self._group.start_soon(self._run, task, name=f"task {task.id}")
+        self._group.start_soon(self.run, task, name=f"task {task.id}")
 
     def _make(self, task_id: str, store: LogStore) -> Task:
+        """Make a task that is no agent. A sub-task of a worker stays in the worker's folder."""
+        opened = next((e.fact for e in store.read() if isinstance(e.fact, TaskOpened)), None)
+        own = opened.workspace if opened and opened.parent else ""
+        return self.make(task_id, store, Family(workspace=own or self._workspace))
+
+    def make(self, task_id: str, store: LogStore, family: Family) -> Task:
         log = EventLog(store, self._now)
-        task = self._make_task(task_id, log, partial(self._attend, task_id, log))
+        task = self._make_task(task_id, log, SubTasks(self, task_id, log, family))
         self._tasks[task_id] = task
         return task
 
-    async def _attend(
-        self, parent_id: str, parent: EventLog, call_id: str, child: ChildTask
-    ) -> ChildEnd:
-        """Run a child task inside its parent's step, so that cancelling the step ends both."""
-        try:
-            task, after = self._start_child(parent_id, parent, child)
-        except StorageError as error:
-            return ChildEnd(None, str(error).rstrip("."), parent.state.spent)
-        failure = None
-        try:
-            if not task.log.state.closed:
-                parent.append(ChildBegan(call_id=call_id, task_id=child.task_id, after=after))
-                failure = await self._run(task)
-        finally:
-            task.log.close()
-            record_changes(parent, call_id, task.log.events)
-        if failure:
-            raise failure  # so that the parent stops too, and its child can be picked up
-        return end_of(task.log)
-
-    def _start_child(self, parent_id: str, parent: EventLog, child: ChildTask) -> tuple[Task, int]:
-        """Open or reopen the child. Returns it with the number of events it already had."""
-        if self._logs.exists(child.task_id):
-            store = self._logs.open(child.task_id)
-            task = self._make(child.task_id, store)
-            before = len(task.log.events)
-            if not task.log.state.closed:
-                _append_reopened(task.log, store, resumed=True)
-                if parent.state.level:
-                    task.log.append(switched_to(parent.state.level))
-                if child.words:
-                    task.log.append(child.words)
-            return task, before
-        task = self._make(child.task_id, self._logs.create(child.task_id))
-        task.log.append(
-            TaskOpened(
-                text=child.text,
-                mode=child.mode,
-                workspace=self._workspace,
-                parent=parent_id,
-                depth=parent.state.depth + 1,
-                spent=parent.state.spent,
-                todos=child.todos,
-            )
-        )
-        if parent.state.chosen != ("", ""):
-            provider, model = parent.state.chosen
-            task.log.append(ModelSwitched(provider=provider, model=model))
-        if parent.state.fallback_model != ("", ""):
-            provider, model = parent.state.fallback_model
-            place = parent.state.fallback
-            task.log.append(FellBack(place=place, provider=provider, model=model))
-        if parent.state.level:
-            task.log.append(switched_to(parent.state.level))
-        for fact in inherited_governance(parent.state):
-            task.log.append(fact)
-        return task, 0
-
     def _stored(self, task_id: str) -> Task | None:
-        exists = self._logs.exists(task_id)
-        return self._make(task_id, self._logs.open(task_id)) if exists else None
+        exists = self.logs.exists(task_id)
+        return self._make(task_id, self.logs.open(task_id)) if exists else None
 
-    async def _run(self, task: Task) -> StorageError | None:
+    async def run(self, task: Task) -> StorageError | None:
         """Run a task. A failure ends only this task. Returns the error if its log could not be
         written."""
         try:
@@ -327,19 +269,13 @@ class Engine:
         if (task := self._tasks.get(task_id)) and not task.log.ended:
             raise CommandRejected(f"Session {task_id} is running. Close it first.")
         self._tasks.pop(task_id, None)
-        self._logs.delete(task_id)
+        self.logs.delete(task_id)
 
     def _find(self, task_id: str) -> Task:
         task = self._tasks.get(task_id)
         if task is None or task.log.ended:
             raise CommandRejected(f"Session {task_id} is not open. Open it first.")
         return task
-
-
-def _append_reopened(log: EventLog, store: LogStore, *, resumed: bool) -> None:
-    if store.recovered:
-        log.append(Noted(text=store.recovered))
-    log.append(TaskReopened(resumed=resumed))
 
 
 def settled_before(events: Sequence[Event], to: int) -> int:

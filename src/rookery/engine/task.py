@@ -1,7 +1,7 @@
 """A task: a log, and a loop that asks `next_step` what to do and does it."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
+    AgentTask,
     CommandEnded,
     CompletionOffered,
     Event,
     Fact,
-    Gathered,
     HistoryRepaired,
     Noted,
     Pausing,
@@ -46,8 +46,8 @@ from rookery.core.next_step import (
     next_step,
 )
 from rookery.core.replies import HISTORY_REPAIRED, failed, fell_back
-from rookery.core.text.characters import marked
 from rookery.core.undo_plan import background_commands
+from rookery.engine.children import SubTasks
 from rookery.engine.context import Context
 from rookery.engine.dialogue import Dialogue, Prompts
 from rookery.engine.event_log import EventLog, outcome_of, resume_message
@@ -57,10 +57,10 @@ from rookery.engine.ports.actions import Outcome
 from rookery.engine.ports.hooks import Acting
 from rookery.engine.ports.tool import ChildTask, Offer, ToolContext
 from rookery.engine.ports.workspace import Restored
-from rookery.engine.task_deps import Attend, BackgroundCommands, TaskDeps
-from rookery.engine.tool_turn import finished, own_action, reconcile, tool_turn
+from rookery.engine.task_deps import BackgroundCommands, TaskDeps
+from rookery.engine.tool_turn import finished, gathered, own_action, reconcile, tool_turn
 from rookery.engine.undo import Undo
-from rookery.errors import CommandRejected, StorageError
+from rookery.errors import CommandRejected
 
 MENTION = "mention"
 """The tool name that hooks see when mentions in a message are resolved."""
@@ -70,9 +70,9 @@ _debug = logging.getLogger(__name__)
 
 
 class Task:
-    def __init__(self, task_id: str, log: EventLog, deps: TaskDeps, attend: Attend) -> None:
-        self.id = task_id
-        self._attend = attend
+    def __init__(self, task_id: str, log: EventLog, deps: TaskDeps, children: SubTasks) -> None:
+        self.id, self.new_id = task_id, deps.new_id
+        self._children = children
         self.log = log
         self._work = WorkTime(deps.clock.now)
         self._prompts = Prompts(log, deps.governance, deps.new_id)
@@ -82,6 +82,8 @@ class Task:
             deps.hide,
             pause=self._work.paused,
             prompts=self._prompts,
+            asking=children.family.asking,
+            agent=children.family.agent,
         )
         self._deps = deps
         self.rules = deps.rules
@@ -111,13 +113,16 @@ class Task:
         self._jobs: list[Callable[[], Awaitable[object]]] = []
         self._retry_now = anyio.Event()
 
-    def new_id(self) -> str:
-        return self._deps.new_id()
-
     async def attend(self, call_id: str, child: ChildTask) -> Outcome:
         with self._work.paused():  # the child counts its own time
             await self._undo.settled()  # or what a call did would hold what the child does
-            return outcome_of(await self._attend(call_id, child))
+            return outcome_of(await self._children.attend(call_id, child))
+
+    async def attend_all(
+        self, call_id: str, agents: Sequence[AgentTask], *, stop: bool = False
+    ) -> Outcome:
+        with self._work.paused():
+            return await self._children.attend_all(call_id, agents, self._deps, stop=stop)
 
     @property
     def is_idle(self) -> bool:
@@ -143,6 +148,7 @@ class Task:
                 await self._deps.settle()
                 await self._undo.settle_rest()
                 await self._deps.governance.rules.end()
+                await self._children.release(self._deps.worktrees)
                 await self._deps.on_task_closed()
 
     def cancel(self) -> None:
@@ -206,21 +212,20 @@ class Task:
     async def _note_cancelled(self) -> None:
         self.log.append(StepCancelled())
 
-    async def _close(self) -> None:
+    async def _close(self, step: Close = Close()) -> None:  # noqa: B008 (it never changes)
         """Record all file changes first: nothing may follow the end of a task."""
         await self._undo.settled()
         for call_id, command in background_commands(self.log.events).items():
             if self._background.ends_with_task(call_id):
                 self.log.append(Noted(text=f"Ended with the task: {command}"))
-        self.log.append(TaskClosed())
+        self.log.append(TaskClosed(fate=step.fate, reason=step.reason))
 
     async def _next(self) -> Step:
         while self._jobs and not self.log.state.closed:
             await self._jobs.pop(0)()
         await self._check_new_messages()
-        spent = self.log.state.spent
-        worked = replace(spent, seconds=spent.seconds + self._work.seconds)
-        return next_step(replace(self.log.state, spent=worked), self._deps.limits, self._deps.turn)
+        state = self._children.family.counted(self.log.state, self._work.seconds)
+        return next_step(state, self._deps.limits, self._deps.turn)
 
     async def _check_new_messages(self) -> None:
         """Let hooks check new messages before the model sees them. Can be cancelled."""
@@ -263,7 +268,7 @@ class Task:
                 self.log.append(Noted(text=fell_back(self.log.state.model, reason, to)))
                 self.log.append(to)
             case Close():
-                await self._close_if_done()
+                await self._close_if_done(step)
             case Stop():
                 pass
             case _:
@@ -276,13 +281,14 @@ class Task:
         await self._check_work()
         return next_step(self.log.state, self._deps.limits, self._deps.turn) == step
 
-    async def _close_if_done(self) -> None:
+    async def _close_if_done(self, step: Close) -> None:
         """Close a sub-task, unless a criteria check finds its work incomplete."""
         state = self.log.state
         if state.parent and state.completion is not None and not state.over:
             await self._check_work()
-        if isinstance(next_step(self.log.state, self._deps.limits, self._deps.turn), Close):
-            await self._close()
+        again = next_step(self.log.state, self._deps.limits, self._deps.turn)
+        if isinstance(again, Close) or step.fate:
+            await self._close(step)
 
     async def _check_work(self) -> None:
         await self._checks.end_turn()
@@ -327,19 +333,8 @@ class Task:
 
     async def _gather(self, text: str) -> None:
         call = ToolCall(id=f"mention-{self._deps.new_id()}", name=MENTION)
-        try:
-            found = await self._deps.gather(
-                text, self._tool_context(call), partial(self._act, call)
-            )
-        except StorageError:
-            raise
-        except Exception as error:
-            # what a message points at must not end the task, now and whenever it is reopened
-            _debug.exception("mentions could not be resolved")
-            reason = f"Your mentions could not be resolved ({type(error).__name__}: {error})."
-            self.log.append(Noted(text=reason))
-            found = Gathered(text=f"[automatic] {reason}")
-        self.log.append(replace(found, text=marked(self._deps.hide(found.text))))
+        found = self._deps.gather(text, self._tool_context(call), partial(self._act, call))
+        self.log.append(await gathered(found, self._deps.hide, self.dialogue.note))
 
     async def _run_tool(self, call: ToolCall) -> None:
         await tool_turn(
@@ -371,6 +366,8 @@ class Task:
             mode=self.log.state.mode,
             depth=self.log.state.depth,
             children=self,
+            worktrees=deps.worktrees,
+            agents_left=self._children.agents_left(deps.limits.agents),
             outline=deps.outline,
             barred=partial(deps.barred, self.log.state.mode),
             sees_images=deps.sees_images(self.log.state),
@@ -391,10 +388,13 @@ class Task:
         started = self.log.state.running
         assert started
         assert started.call_id == call.id
-        if started.child:
-            child = ChildTask.on_record(started)
-            words = resume_message(self.log.events)
-            outcome = await self.attend(call.id, replace(child, words=words))
-            self.log.append(finished(call, outcome, self._deps.hide))
+        words = resume_message(self.log.events)
+        if started.agents:
+            outcome = await self.attend_all(call.id, started.agents, stop=words is not None)
+        elif started.child:
+            child = replace(ChildTask.on_record(started), words=words)
+            outcome = await self.attend(call.id, child)
         else:
             self.log.append(await reconcile(started, self._deps.files, self.log.events))
+            return
+        self.log.append(finished(call, outcome, self._deps.hide))

@@ -33,7 +33,7 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.model_turn import Clock, Pace
 from rookery.engine.ports.actions import Action, GitUse, Judgement, Outcome, Permit
 from rookery.engine.ports.hooks import Acting, EditChecks, Hook, RuleBook, TaskGovernance
-from rookery.engine.ports.tool import ChildEnd, ChildTask, Tool, ToolContext
+from rookery.engine.ports.tool import Tool, ToolContext, Worktrees
 from rookery.engine.ports.workspace import (
     Artifact,
     Artifacts,
@@ -166,8 +166,6 @@ Act: TypeAlias = Callable[[Action], Awaitable[Outcome]]
 """Performs an action if the gate permits it."""
 Gatherer: TypeAlias = Callable[[str, ToolContext, Act], Awaitable[Gathered]]
 """Resolves the mentions in a text."""
-Attend: TypeAlias = Callable[[str, ChildTask], Awaitable[ChildEnd]]
-"""Runs a sub-task for a call."""
 
 
 class TaskDeps(Struct, frozen=True, kw_only=True):
@@ -211,6 +209,8 @@ class TaskDeps(Struct, frozen=True, kw_only=True):
     finder: Finder
     shell: Shell
     artifacts: Artifacts
+    worktrees: Worktrees | None = None
+    """The worktrees of workers; None if the workspace is no git repository."""
     command_list: Callable[[], CommandList]
     settle: Callable[[], Coroutine[Any, Any, None]]
     """Runs after a background command has ended."""

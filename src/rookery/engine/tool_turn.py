@@ -10,7 +10,7 @@ reconciled: file hashes show what was done, commands count as unknown, and nothi
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -221,6 +221,7 @@ def _started(call: ToolCall, action: Action, hide: Hiding) -> ToolStarted:
         command=hide(action.command),
         external=action.external,
         child=action.child,
+        agents=tuple(action.agents),
         only_reads=not action.may_change_files,
     )
 
@@ -254,6 +255,23 @@ def _refusal(error: ToolError) -> Outcome:
             return Outcome(text=failed(str(error)), ending=Ending.MISTAKEN)
         case _:
             return Outcome(text=failed(str(error)), ending=Ending.FAILED)
+
+
+async def gathered(
+    lookup: Awaitable[Gathered], hide: Hiding, note: Callable[[str], None]
+) -> Gathered:
+    """The result of resolving mentions. What a message points at must not end the task, now and
+    whenever it is reopened."""
+    try:
+        found = await lookup
+    except StorageError:
+        raise
+    except Exception as error:
+        _debug.exception("mentions could not be resolved")
+        reason = f"Your mentions could not be resolved ({type(error).__name__}: {error})."
+        note(reason)
+        found = Gathered(text=f"[automatic] {reason}")
+    return replace(found, text=marked(hide(found.text)))
 
 
 async def with_hidden_characters(

@@ -43,8 +43,8 @@ class RowSource(Protocol):
         """Estimated number of rows that were not read yet, so are not in the view."""
 
     @property
-    def subtasks(self) -> Mapping[str, str]:
-        """Ids of all sub-tasks, running or finished, by call id."""
+    def subtasks(self) -> Mapping[str, Mapping[str, str]]:
+        """Names of all sub-tasks, running or finished, by call id and then by id."""
 
     @property
     def is_gone(self) -> bool:
@@ -116,14 +116,16 @@ class _Follow:
 
     def _has_news(self) -> bool:
         source = self._source
-        more = (self._window.wanted and not self._unread) or len(source.subtasks) > self._subtasks
+        more = (self._window.wanted and not self._unread) or _count(
+            source.subtasks
+        ) > self._subtasks
         return source.is_gone or bool(more) or source.view is not self._sent
 
     async def _open(self, view: View) -> None:
         begin = max(0, len(view.messages) - self._window.tail)
         self._sent, self._unread = view, self._source.unread
         self._begin_at(begin)
-        self._subtasks = len(self._source.subtasks)
+        self._subtasks = _count(self._source.subtasks)
         await self._add(view.messages[begin:])
         self._send({"parts": _all_parts(view)})
 
@@ -210,19 +212,26 @@ class _Follow:
         self._looks.look_at(row.ts for row in rows)
 
     def _row_json(self, row: Message) -> dict[str, Any]:
-        worker = self._source.subtasks.get(row.call_id) if row.call_id else None
-        return row_of(row) | ({"task_id": worker} if worker else {})
+        return row_of(row) | self._links(row)
+
+    def _links(self, row: Message) -> dict[str, Any]:
+        """The sub-tasks that a call started: one, or agents side by side."""
+        found = self._source.subtasks.get(row.call_id, {}) if row.call_id else {}
+        if not found:
+            return {}
+        named = [{"task_id": id, "name": name} for id, name in found.items() if name]
+        return {"task_id": next(iter(found)), **({"agents": named} if named else {})}
 
     async def _send_subtasks(self) -> None:
         """Send the ids of new sub-tasks with the rows that called them."""
         subtasks = self._source.subtasks
-        if len(subtasks) == self._subtasks:
+        if _count(subtasks) == self._subtasks:
             return
-        self._subtasks = len(subtasks)
+        self._subtasks = _count(subtasks)
         rows = self._sent.messages.since(self._position(self._sent.messages))
-        known = [(row.ts, subtasks[row.call_id]) for row in rows if row.call_id in subtasks]
+        known = [(row.ts, self._links(row)) for row in rows if row.call_id in subtasks]
         await self._outlet.room()
-        self._send({"changed": [{"ts": ts, "task_id": task_id} for ts, task_id in known]})
+        self._send({"changed": [{"ts": ts, **links} for ts, links in known]})
 
     async def _send_html(self) -> None:
         while True:
@@ -313,7 +322,7 @@ class SessionSource:
         return self._session.history.glimpse if is_root else None
 
     @property
-    def subtasks(self) -> Mapping[str, str]:
+    def subtasks(self) -> Mapping[str, Mapping[str, str]]:
         return self._now().subtasks
 
     @property
@@ -352,3 +361,7 @@ class StoredSource:
 
     def wake(self) -> None:
         self._woken.set()
+
+
+def _count(subtasks: Mapping[str, Mapping[str, str]]) -> int:
+    return sum(map(len, subtasks.values()))

@@ -78,7 +78,7 @@ class ApprovalGate(Hook):
         return Ruling()
 
     def _allowed(self, action: Action, level: Level) -> bool:
-        more = action.command or action.external or action.child or action.mode
+        more = action.command or action.external or action.delegates or action.mode
         only_edits = bool(action.changes) and not more
         return (
             action.is_read_only
@@ -86,7 +86,7 @@ class ApprovalGate(Hook):
             or (self._edits and only_edits)
             or (level.edits_freely and only_edits and all(each.after for each in action.changes))
             or (self._modes and bool(action.mode) and not action.changes_things)
-            or (self._children and bool(action.child))
+            or (self._children and action.delegates)
             or self._rules.allows(action)
         )
 

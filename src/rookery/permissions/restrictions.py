@@ -26,6 +26,7 @@ from rookery.core.modes import (
     is_hosts_own,
     may_change,
     offers,
+    reading_only,
     why_not,
 )
 from rookery.core.protected_paths import (
@@ -157,16 +158,25 @@ class ModeLimits(Hook):
         return self._on_other_mode(mode, action)
 
     def _on_other_mode(self, mode: Mode, action: Action) -> Ruling:
-        slug = str(action.payload.get("mode", "")) if action.child else action.mode
-        target = find_mode(self._modes(), slug)
-        more = self._gains(mode, target, action) if target else ()
-        if not (target and more):
+        return joined([self._on_target(mode, each, action) for each in self._targets(action)])
+
+    def _on_target(self, mode: Mode, target: Mode, action: Action) -> Ruling:
+        more = self._gains(mode, target, action)
+        if not more:
             return Ruling()
         if self._automatic():
             return self._ruling_when_automatic(target, action)
         if self._approved:
             return Ruling()
-        return ask(f"mode {slug} may do more than mode {mode.slug}: {', '.join(more)}")
+        return ask(f"mode {target.slug} may do more than mode {mode.slug}: {', '.join(more)}")
+
+    def _targets(self, action: Action) -> list[Mode]:
+        """The modes of other work that the action starts, as far as that work may use them."""
+        if not action.agents:
+            slug = str(action.payload.get("mode", "")) if action.child else action.mode
+            return [mode for mode in self._modes() if mode.slug == slug]
+        found = [(find_mode(self._modes(), agent.mode), agent) for agent in action.agents]
+        return [mode if agent.worktree else reading_only(mode) for mode, agent in found if mode]
 
     def _ruling_when_automatic(self, target: Mode, action: Action) -> Ruling:
         chosen = find_mode(self._modes(), self._chosen)
@@ -181,7 +191,7 @@ class ModeLimits(Hook):
 
     def _gains(self, here: Mode, target: Mode, action: Action) -> tuple[str, ...]:
         """What a step to another mode would add, in this task or in a sub-task."""
-        if action.child and _only_delegates(here):
+        if action.delegates and _only_delegates(here):
             return ()
         reached = self._modes() if _only_delegates(target) else (target,)
         return tuple(dict.fromkeys(name for mode in reached for name in gains(here, mode)))

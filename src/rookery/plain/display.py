@@ -60,6 +60,7 @@ from rookery.protocol.attend import BESIDE_A_QUESTION
 from rookery.protocol.codec import followup
 
 if TYPE_CHECKING:
+    from rookery.plain.agent_lines import AgentLines
     from rookery.plain.markdown_stream import MarkdownStream, StyledSpan
 
 MAX_CALL_LENGTH = 120
@@ -81,6 +82,8 @@ class PlainDisplay:
     ) -> None:
         """`output_lines` of a command are shown as they arrive, and of the others the last."""
         self._screen = screen
+        self._agents: AgentLines | None = None
+        """Set once the session has started agents."""
         self._output_lines = output_lines
         self._shows_result = shows_result
         self._arguments = 0
@@ -110,6 +113,7 @@ class PlainDisplay:
         self._seq = event.seq
         self._update_busy(event.fact)
         self._write_or_hold(event.fact)
+        self._show_agents(event.fact)
         self._update_idle(event.fact)
         if isinstance(event.fact, BESIDE_A_QUESTION):
             self._screen.repeat_question()
@@ -128,6 +132,9 @@ class PlainDisplay:
 
     def show_of_child(self, task_id: str, event: Event) -> None:
         screen, paint = self._screen, self._screen.paint
+        if self._agents and self._agents.show_of(task_id, event.fact):
+            self._count(event.fact)
+            return
         self.model_text.update(event.fact)
         match event.fact:
             case TaskOpened(text=text, mode=mode):
@@ -139,6 +146,18 @@ class PlainDisplay:
             case fact:
                 self._update_busy(fact)
                 self._write(fact)
+
+    def _show_agents(self, fact: Fact) -> None:
+        if isinstance(fact, ToolStarted) and fact.agents and self._agents is None:
+            from rookery.plain.agent_lines import AgentLines
+
+            self._agents = AgentLines(self._screen)
+        if self._agents:
+            self._agents.show(fact)
+
+    def _count(self, fact: Fact) -> None:
+        if isinstance(fact, AssistantSpoke | RequestFailed | Condensed):
+            self.usage = added(self.usage, fact.usage)
 
     def tick(self, now: float) -> None:
         """Show what the session is waiting for and for how long. Called at regular intervals."""
@@ -197,6 +216,7 @@ class PlainDisplay:
         screen, paint = self._screen, self._screen.paint
         if not isinstance(fact, TextStreamed | Waiting):
             self._end_text()
+        self._count(fact)
         match fact:
             case TextStreamed(text=text) if text:
                 self._write_text(text)
@@ -205,8 +225,7 @@ class PlainDisplay:
             case CallStreamed(name=name, arguments=arguments):
                 self._arguments += len(arguments)
                 screen.status(f"  preparing {harmless_line(name)}{_size_text(self._arguments)}")
-            case AssistantSpoke(usage=usage, blocks=blocks):
-                self.usage = added(self.usage, usage)
+            case AssistantSpoke(blocks=blocks):
                 calls = filter(_is_call, blocks)
                 self._pending_calls = {call.id: _call_title(call) for call in calls}
                 screen.end_line()
@@ -234,14 +253,11 @@ class PlainDisplay:
             case CompletionOffered(result=result, spoken=spoken):
                 self.result = result
                 self._result_pending = self._shows_result and not spoken
-            case RequestFailed(message=message, usage=usage):
-                self.usage = added(self.usage, usage)
+            case RequestFailed(message=message):
                 self.failure = message
                 screen.sentence(paint.red(f"✗ {harmless(message)}"))
             case Condensing(tokens=tokens):
                 screen.status(f"  summarising {tokens:,} tokens that no longer fit")
-            case Condensed(usage=usage):
-                self.usage = added(self.usage, usage)
             case Pausing(seconds=seconds, paced=True):
                 screen.line(paint.dim(f"  next request in {seconds:.3g} s"))
             case Pausing(seconds=seconds):

@@ -275,7 +275,8 @@ class Prompter:
     async def _ask_followup(self, asked: Asked) -> Response:
         question, _ = followup(asked.text)
         offered = suggestions(asked.text)
-        self._screen.sentence(self._screen.paint.bold(harmless(question)))
+        by = f"{harmless_line(asked.agent)}: " if asked.agent else ""
+        self._screen.sentence(self._screen.paint.bold(f"{by}{harmless(question)}"))
         for number, each in enumerate(offered, 1):
             hint = f" (switches to {harmless_line(each.mode)} mode)" if each.mode else ""
             self._screen.sentence(f"  {number}. {harmless_line(each.answer)}{hint}")

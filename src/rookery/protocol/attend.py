@@ -5,7 +5,7 @@ terminal, a pipe and a program differ only in these. Ctrl-C once stops the task;
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from enum import Enum
 from functools import partial
 from typing import Literal, Protocol, TypeAlias
@@ -193,7 +193,9 @@ class _Watch:
     async def _follow_child(self, began: ChildBegan) -> None:
         show = partial(self._display.show_of_child, began.task_id)
         # refused means that it ended before we came, in an earlier run: its parent tells the rest
-        with self._focus.on(began.task_id), suppress(CommandRejected):
+        # messages are for the session, not for one of several agents
+        focus = nullcontext() if began.name else self._focus.on(began.task_id)
+        with focus, suppress(CommandRejected):
             await self.follow(began.task_id, began.after, show, child=True)
 
     def _note(self, event: Event) -> None:

@@ -5,13 +5,14 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import get_close_matches
 from functools import reduce
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import (
     Answer,
+    CloseTask,
     Command,
     Condense,
     EditQueue,
@@ -43,11 +44,15 @@ from rookery.core.levels import ALWAYS_ASK, CYCLE, Level, level_named
 from rookery.core.queries import Permissions
 from rookery.protocol.slash_words import ALIASES, ANSWERS, IN_PLAIN, only_in_a_session
 
+if TYPE_CHECKING:
+    from rookery.core.folds.agent_rows import AgentRows
+
 HELP = """\
 /undo            undo the last change to files and the conversation since
 /rewind          list the points to rewind to; /rewind N goes there
 /files N         restore only the files
 /bg              move the running command to the background; /stop ends it
+/tree            list the agents at work; /stop NAME ends one
 /mode NAME       switch the mode; without a name, list them
 /model NAME      switch the model; without a name, list them
 /intent ID       select another intent; without an id, list them
@@ -177,7 +182,7 @@ class SlashLines:
                 self._waited_for = call_id
             case ToolFinished(call_id=call_id) if call_id == self._waited_for:
                 self._waited_for = ""
-            case ChildBegan(call_id=call_id, task_id=task_id):
+            case ChildBegan(call_id=call_id, task_id=task_id, name=""):
                 self._handed_on[call_id] = task_id
             case ToolFinished(call_id=call_id):
                 self._handed_on.pop(call_id, None)
@@ -210,7 +215,8 @@ class SlashLines:
             "/rewind": lambda to: self._go_back(to, files=True, words=True),
             "/files": lambda to: self._go_back(to, files=True, words=False),
             "/bg": lambda _: self._about_command("yes"),
-            "/stop": lambda _: self._about_command("no"),
+            "/stop": lambda name: self._stop(name),
+            "/tree": lambda _: LineOutcome(words=self._agent_rows().text),
             "/context": lambda _: LineOutcome(context="use"),
             "/memory": lambda _: LineOutcome(context="rules"),
             "/diff": lambda _: LineOutcome(changes=True),
@@ -286,6 +292,20 @@ class SlashLines:
         if not word:
             return LineOutcome(permissions=True)
         return LineOutcome(words=f"No such level: {word}. Use one of: {', '.join(CYCLE)}.")
+
+    def _agent_rows(self) -> "AgentRows":
+        from rookery.core.folds.agent_rows import agents_in
+
+        return agents_in(self._events, {id: each._events for id, each in self._children.items()})
+
+    def _stop(self, name: str) -> LineOutcome:
+        if not name:
+            return self._about_command("no")
+        running = self._agent_rows().running
+        found = [row for row in running if row.name == name and row.state != "waiting"]
+        if not found:
+            return LineOutcome(words=f"No such agent at work: {name}. /tree lists them.")
+        return LineOutcome((CloseTask(task_id=found[-1].task_id),))
 
     def _about_queue(self, argument: str) -> LineOutcome:
         waiting = list(self._waiting())

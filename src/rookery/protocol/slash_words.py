@@ -53,7 +53,6 @@ IN_PLAIN: Mapping[str, str] = {
     "tasks": "Leave this session with /quit. To choose another: rookery --resume",
     "checkpoints": "Use /rewind.",
     "export": "In a shell: rookery export",
-    "tree": "In a shell: rookery show --tree",
     "todos": "The plain client prints the to-do list when it changes.",
     "copy": "Select the text in your terminal to copy it.",
     "paste": "Mention the image file: @/path/to/image",

@@ -69,16 +69,16 @@ class ApplyPatch:
         if isinstance(sections, MalformedPatch):
             raise BadArguments(f"The patch is malformed at line {sections.line}: {sections.reason}")
         _refuse_repetition(sections, ctx)
-        steps: list[_Step] = []
+        steps: list[FileStep] = []
         for section in sections:
             step = await _step(section, ctx)
             if isinstance(step, Action):
                 return step
             steps.append(step)
-        return _together(steps, ctx)
+        return together(steps, ctx)
 
 
-class _Step(Struct, frozen=True, kw_only=True):
+class FileStep(Struct, frozen=True, kw_only=True):
     """The change of one file. `origin` is the old path of a moved file."""
 
     path: str
@@ -118,7 +118,7 @@ def _paths(section: "Section") -> Iterator[str]:
         yield section.to
 
 
-async def _step(section: "Section", ctx: ToolContext) -> "_Step | Action":
+async def _step(section: "Section", ctx: ToolContext) -> "FileStep | Action":
     """The change a section makes, or why it does not apply."""
     from rookery.core.text.patch_places import explain, patched
     from rookery.core.text.patch_text import Addition, Deletion, Update
@@ -149,13 +149,13 @@ async def _vacant(path: str, ctx: ToolContext) -> str:
     return ctx.files.locate(path)
 
 
-async def _addition(path: str, text: str) -> _Step:
+async def _addition(path: str, text: str) -> FileStep:
     data, change = await in_thread(partial(rewrite, FileText(path=path, text="", sha=""), text))
     diff = await in_thread(partial(readable_diff, "", text))
-    return _Step(path=path, operation="created", diff=diff, edits=((change, data),))
+    return FileStep(path=path, operation="created", diff=diff, edits=((change, data),))
 
 
-async def _deletion(said: str, ctx: ToolContext) -> _Step:
+async def _deletion(said: str, ctx: ToolContext) -> FileStep:
     path = _by_its_own_name(said, ctx)
     try:
         file = await existing(path, ctx)
@@ -168,7 +168,7 @@ async def _deletion(said: str, ctx: ToolContext) -> _Step:
     else:
         sha, diff = file.sha, await in_thread(partial(readable_diff, file.text, ""))
     gone = Change(path=path, before=sha, after="")
-    return _Step(path=path, operation="deleted", diff=diff, edits=((gone, None),))
+    return FileStep(path=path, operation="deleted", diff=diff, edits=((gone, None),))
 
 
 def _by_its_own_name(path: str, ctx: ToolContext) -> str:
@@ -179,25 +179,28 @@ def _by_its_own_name(path: str, ctx: ToolContext) -> str:
     return place.path
 
 
-async def _update(file: FileText, text: str, swaps: Sequence[Swap]) -> _Step:
+async def _update(file: FileText, text: str, swaps: Sequence[Swap]) -> FileStep:
     data, change = await in_thread(partial(rewrite, file, text))
     diff = await in_thread(partial(readable_diff, file.text, text))
     if change.before == change.after:
-        return _Step(path=file.path, operation="unchanged", diff=diff)
+        return FileStep(path=file.path, operation="unchanged", diff=diff)
     exact = await in_thread(partial(exact_pieces, file.text, text, swaps))
     edits = ((change, data),)
-    return _Step(path=file.path, operation="modified", diff=diff, edits=edits, searched=exact)
+    return FileStep(path=file.path, operation="modified", diff=diff, edits=edits, searched=exact)
 
 
-async def _move(file: FileText, path: str, text: str) -> _Step:
+async def _move(file: FileText, path: str, text: str) -> FileStep:
     data, change = await in_thread(partial(rewrite, replace(file, path=path, sha=""), text))
     diff = await in_thread(partial(readable_diff, file.text, text))
     gone = Change(path=file.path, before=file.sha, after="")
     edits = ((change, data), (gone, None))
-    return _Step(path=path, operation="moved", diff=diff, edits=edits, origin=file.path)
+    return FileStep(path=path, operation="moved", diff=diff, edits=edits, origin=file.path)
 
 
-def _together(steps: Sequence[_Step], ctx: ToolContext) -> Action:
+def together(
+    steps: Sequence[FileStep], ctx: ToolContext, *, title: str = "", notes: Sequence[str] = ()
+) -> Action:
+    """An action that makes all changes or none."""
     changing = [step for step in steps if step.edits]
     if not changing:
         return unchanged(", ".join(step.path for step in steps))
@@ -212,8 +215,9 @@ def _together(steps: Sequence[_Step], ctx: ToolContext) -> Action:
     changes = [change for change, _ in edits]
     diff = _whole_diff(changing)
     return Action(
-        title=_title(changing),
+        title=title or _title(changing),
         perform=perform,
+        notes=notes,
         reads=[*moved.values()],  # no rule about reading knows the new name
         changes=changes,
         searched={step.path: step.searched for step in steps if step.searched},
@@ -230,32 +234,32 @@ def _together(steps: Sequence[_Step], ctx: ToolContext) -> Action:
     )
 
 
-def _result_row(step: _Step) -> dict[str, str]:
+def _result_row(step: FileStep) -> dict[str, str]:
     row = {"path": step.path, "operation": step.operation}
     return {**row, "from": step.origin} if step.origin else row
 
 
-def _title(steps: Sequence[_Step]) -> str:
+def _title(steps: Sequence[FileStep]) -> str:
     more = len(steps) - TITLED
     titles = [step.title for step in steps[:TITLED]]
     said = ", ".join([*titles, *([f"and {more} more files"] if more > 0 else [])])
     return said[0].upper() + said[1:]
 
 
-def _whole_diff(steps: Sequence[_Step]) -> str:
+def _whole_diff(steps: Sequence[FileStep]) -> str:
     if len(steps) == 1:
         return steps[0].shown
     return "\n".join(f"*** {step.title}\n{step.shown}" for step in steps)
 
 
-def _stats(*steps: _Step) -> dict[str, int]:
+def _stats(*steps: FileStep) -> dict[str, int]:
     return {
         "added": sum(step.diff.added for step in steps),
         "removed": sum(step.diff.removed for step in steps),
     }
 
 
-def _batched(step: _Step) -> dict[str, Any]:
+def _batched(step: FileStep) -> dict[str, Any]:
     return {
         "path": step.path,
         "changeCount": 1,

@@ -33,19 +33,16 @@ class ReadCommandOutputArgs(msgspec.Struct, forbid_unknown_fields=True):
     artifact_id: Annotated[str, msgspec.Meta(description="As the result named it: cmd-1.txt.")]
     search: Annotated[
         str | None,
-        msgspec.Meta(description="Regular expression, case-insensitive: only lines that match."),
+        msgspec.Meta(description="Case-insensitive regular expression."),
     ] = None
     offset: Annotated[int | None, msgspec.Meta(description="Byte to read from.")] = None
-    limit: Annotated[
-        int | None, msgspec.Meta(description="Bytes to return, 40960 if not given.")
-    ] = None
+    limit: Annotated[int | None, msgspec.Meta(description="Bytes to return; default 40960.")] = None
 
 
 class ReadCommandOutput:
     name: ClassVar[str] = "read_command_output"
     description: ClassVar[str] = (
-        "Read more of a command's output, or search it, when execute_command showed only its "
-        "beginning and end."
+        "Read or search the output of a command of which execute_command showed only a part."
     )
     arguments: ClassVar[type[msgspec.Struct]] = ReadCommandOutputArgs
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
@@ -131,16 +128,16 @@ MOST_CHANGES_SHOWN = 5
 
 class ExecuteCommandArgs(msgspec.Struct, forbid_unknown_fields=True):
     command: Annotated[str, msgspec.Meta(description="The command line, for bash or sh.")]
-    cwd: Annotated[
-        str | None, msgspec.Meta(description="Where to run it, relative to the workspace.")
-    ] = None
+    cwd: Annotated[str | None, msgspec.Meta(description="Folder, relative to the workspace.")] = (
+        None
+    )
     timeout: Annotated[
         float | None,
-        msgspec.Meta(description="Seconds to wait for it; after that it goes on by itself."),
+        msgspec.Meta(description="Seconds to wait; then it runs on."),
     ] = None
     terminal: Annotated[
         bool | None,
-        msgspec.Meta(description="Run it on a pseudo-terminal, for programs that insist on one."),
+        msgspec.Meta(description="Run it on a pseudo-terminal."),
     ] = None
 
 
@@ -148,9 +145,8 @@ class ExecuteCommand:
     name: ClassVar[str] = "execute_command"
     description: ClassVar[str] = (
         "Run a shell command and wait for its end. It gets no input, and each call starts a fresh "
-        "shell. What takes long, such as a server, is not waited for longer than timeout says: "
-        "the call comes back with the output so far, the command runs on, and you are told when "
-        "it ends. Processes a command leaves behind are ended with it."
+        "shell. After timeout, as for a server, the call returns the output so far, the command "
+        "runs on, and you are told when it ends. Processes it leaves behind are ended with it."
     )
     arguments: ClassVar[type[msgspec.Struct]] = ExecuteCommandArgs
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND

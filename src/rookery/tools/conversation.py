@@ -100,8 +100,7 @@ class AttemptCompletionArgs(msgspec.Struct, forbid_unknown_fields=True):
 class AttemptCompletion:
     name: ClassVar[str] = "attempt_completion"
     description: ClassVar[str] = (
-        "Present the finished task to the user. Call it alone, once the results of all other "
-        "calls have shown that they succeeded."
+        "Present the finished task to the user. Call it alone, once all other calls have succeeded."
     )
     arguments: ClassVar[type[msgspec.Struct]] = AttemptCompletionArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
@@ -127,14 +126,14 @@ DECIDE = f"{UNATTENDED} Decide yourself and go on."
 
 
 class Suggestion(msgspec.Struct, forbid_unknown_fields=True):
-    text: Annotated[str, msgspec.Meta(description="A whole answer, ready to be sent.")]
+    text: Annotated[str, msgspec.Meta(description="A whole answer.")]
     mode: Annotated[str | None, msgspec.Meta(description="Mode to switch to with this answer.")] = (
         None
     )
 
 
 class AskFollowupQuestionArgs(msgspec.Struct, forbid_unknown_fields=True):
-    question: Annotated[str, msgspec.Meta(description="What you need to know, in full.")]
+    question: str
     follow_up: Annotated[
         list[Suggestion],
         msgspec.Meta(min_length=1, max_length=4, description="Answers to offer."),
@@ -276,21 +275,18 @@ class SwitchModeTool:
 
 
 class NewTaskArgs(msgspec.Struct, forbid_unknown_fields=True):
-    mode: Annotated[str, msgspec.Meta(description="Slug of the mode to work in.")]
+    mode: str
     message: Annotated[
         str,
         msgspec.Meta(description="All it must know: context, what to do, where to stop, result."),
     ]
-    todos: Annotated[
-        str | None, msgspec.Meta(description="Its first checklist, as in update_todo_list.")
-    ] = None
+    todos: Annotated[str | None, msgspec.Meta(description="As in update_todo_list.")] = None
 
 
 class NewTask:
     name: ClassVar[str] = "new_task"
     description: ClassVar[str] = (
-        "Have a part of the work done by a task of its own, which knows only the message; you get "
-        "its result."
+        "Have a part done by a task of its own, which knows only the message; you get its result."
     )
     arguments: ClassVar[type[msgspec.Struct]] = NewTaskArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS

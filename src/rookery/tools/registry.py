@@ -110,13 +110,19 @@ def _plain(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any
     if choices:
         fields["anyOf"] = [_plain(choice, parts) for choice in choices]
     if "properties" in fields:
-        named = {name: _plain(value, parts) for name, value in fields["properties"].items()}
+        named = {name: _inner(value, parts) for name, value in fields["properties"].items()}
         fields["properties"] = named
     if isinstance(fields.get("items"), dict):
-        fields["items"] = _plain(fields["items"], parts)
+        fields["items"] = _inner(fields["items"], parts)
     if fields.get("required") == []:
         del fields["required"]
     return {"type": "string", **fields} if "enum" in fields else fields
+
+
+def _inner(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an argument. That it takes no others need not be said twice."""
+    plain = _plain(schema, parts)
+    return {key: value for key, value in plain.items() if key != "additionalProperties"}
 
 
 def _bare(schema: Mapping[str, Any], traits: ToolTraits) -> dict[str, Any]:

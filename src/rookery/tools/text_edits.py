@@ -34,7 +34,7 @@ _SOURCE = frozenset(_SOURCE_SUFFIXES.split())
 
 class WriteToFileArgs(msgspec.Struct, forbid_unknown_fields=True):
     path: Annotated[str, msgspec.Meta(description="File, relative to the workspace.")]
-    content: Annotated[str, msgspec.Meta(description="The whole content, nothing left out.")]
+    content: Annotated[str, msgspec.Meta(description="All of it, nothing left out.")]
 
 
 class WriteToFile:
@@ -215,11 +215,9 @@ async def _create(ctx: ToolContext, path: str, text: str) -> Action:
 
 class EditArgs(msgspec.Struct, forbid_unknown_fields=True):
     file_path: Annotated[str, msgspec.Meta(description="File, relative to the workspace.")]
-    old_string: Annotated[str, msgspec.Meta(description="The text as it is, whitespace included.")]
-    new_string: Annotated[str, msgspec.Meta(description="The text as it shall be.")]
-    replace_all: Annotated[
-        bool | None, msgspec.Meta(description="Replace every occurrence; default false.")
-    ] = None
+    old_string: Annotated[str, msgspec.Meta(description="The text as it is, with whitespace.")]
+    new_string: str
+    replace_all: bool | None = None
 
 
 class EditText:

@@ -56,6 +56,8 @@ class WatchedTask:
         self.task_id = task_id
         self.call_id = call_id
         self.parent = parent
+        self.agent = ""
+        """The agent that it is or works for, if several run side by side."""
         self.view = View()
         self.events: list[Event] = []
         """The lasting events."""
@@ -244,6 +246,7 @@ class Following:
 
     async def _follow_child(self, parent: WatchedTask, began: ChildBegan) -> None:
         child = WatchedTask(began.task_id, call_id=began.call_id, parent=parent)
+        child.agent = began.name or parent.agent
         self._tasks[began.task_id] = child
         # rejected: the sub-task ended in an earlier run, and the parent has its result
         with suppress(CommandRejected):

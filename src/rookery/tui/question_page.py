@@ -78,7 +78,8 @@ def page_of(asked: Asked, step: QuestionStep) -> QuestionPage:
     match asked.ask:
         case AskKind.FOLLOWUP:
             choosing = (("↑↓ enter", "choose"), ("type", "something else"))
-            return QuestionPage(title="The model asks", keys=choosing)
+            by = f"Agent {visible_line(asked.agent)}" if asked.agent else "The model"
+            return QuestionPage(title=f"{by} asks", keys=choosing)
         case AskKind.COMMAND:
             return QuestionPage(title="Run this command?", keys=_approval_keys(asked))
         case kind if kind in APPROVALS:

@@ -159,8 +159,8 @@ class SessionView(Following):
 
     @property
     def working_task_id(self) -> str | None:
-        """Id of the task that works: the innermost one."""
-        at_work = [task for task in self.tasks if not task.over]
+        """Id of the task that works: the innermost one, except for agents side by side."""
+        at_work = [task for task in self.tasks if not task.over and not task.agent]
         return max(at_work, key=lambda task: task.depth).task_id if at_work else None
 
     def speak_command(self, message: Draft) -> Speak | None:

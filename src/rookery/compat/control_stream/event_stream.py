@@ -69,6 +69,8 @@ class ControlStream:
         self._by = Attribution()
         self._tasks: dict[str, StreamTask] = {}
         """The task and its sub-tasks, each followed by its own child."""
+        self._agents: set[str] = set()
+        """Sub-tasks that run side by side; messages are not for them."""
         self._answered = ""
         """The last answered question; its `Answered` fact may not have arrived yet."""
         self._in_turn = False
@@ -107,7 +109,8 @@ class ControlStream:
     @property
     def receiver(self) -> str:
         """The task that receives messages now: the innermost sub-task."""
-        return self._at_work.task_id if self._tasks else self.task_id
+        own = (each for each in reversed(self._tasks) if each not in self._agents)
+        return next(own, self.task_id)
 
     @property
     def early_finish(self) -> StreamQuestion | None:
@@ -243,7 +246,9 @@ class ControlStream:
 
     @property
     def _at_work(self) -> StreamTask:
-        return next(reversed(self._tasks.values()))
+        """The innermost task, or the agent that asks, if several run side by side."""
+        tasks = list(reversed(self._tasks.values()))
+        return next((task for task in tasks if task.question), tasks[0])
 
     def _drive(self, task: StreamTask) -> list[Output]:
         events = self.leave_task()
@@ -273,6 +278,7 @@ class ControlStream:
             yield self._refused_result(refusal.request_id, refusal.reason)
         if isinstance(event.fact, ChildBegan):
             self._tasks[event.fact.task_id] = StreamSubTask(event.fact.task_id, self._ids)
+            self._agents |= {event.fact.task_id} if event.fact.name else set()
         if task.task_id == self.task_id:
             yield from self._track_turn(event)
 

@@ -154,7 +154,8 @@ class TaskEvents:
 
     def __init__(self) -> None:
         self._tools: dict[str, str] = {}
-        self._children: dict[str, str] = {}
+        self._children: dict[str, dict[str, None]] = {}
+        """Sub-tasks by call id, in order."""
         self._attempts: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
 
@@ -187,7 +188,7 @@ class TaskEvents:
             case ToolFinished() as end:
                 yield from self._finish(task.task_id, end)
             case ChildBegan(call_id=call_id, task_id=child):
-                self._children[call_id] = child
+                self._children.setdefault(call_id, {})[child] = None
                 yield line("taskDelegated", child)
             case AssistantSpoke():
                 yield line("taskTokenUsageUpdated", _usage(task), self._tool_usage())
@@ -204,7 +205,7 @@ class TaskEvents:
         if end.ending in _FAILED and tool:
             self._failures[tool] += 1
             yield {"event": "taskToolFailed", "payload": [task_id, tool, end.text]}
-        if child := self._children.pop(end.call_id, ""):
+        for child in self._children.pop(end.call_id, {}):
             yield {"event": "taskDelegationCompleted", "payload": [task_id, child, end.text]}
 
     def _tool_usage(self) -> Wire:

@@ -117,6 +117,12 @@ class TaskOpened(Lasting, frozen=True, kw_only=True):
     spent: Spent = Spent()
     todos: tuple[Todo, ...] = ()
     format: int = 1
+    agent: str = ""
+    """The name of an agent that runs beside others."""
+    only_reads: bool = False
+    """Whether it may change nothing, whatever its mode."""
+    budget: Spent = Spent()
+    """What an agent may use at most; 0 means no limit of its own."""
 
 
 class TaskReopened(Lasting, frozen=True, kw_only=True):
@@ -127,7 +133,10 @@ class TaskReopened(Lasting, frozen=True, kw_only=True):
 
 
 class TaskClosed(Lasting, frozen=True, kw_only=True):
-    pass
+    """The end. An agent that has no result says how it ended, and why."""
+
+    fate: Literal["", "failed", "stopped", "out of budget"] = ""
+    reason: str = ""
 
 
 class TaskFailed(Lasting, frozen=True, kw_only=True):
@@ -203,6 +212,8 @@ class Asked(Lasting, frozen=True, kw_only=True):
     governance: IntentQuestion | None = None
     prefix: str = ""
     harmless: bool = False
+    agent: str = ""
+    """The agent that asks, if it runs beside others."""
 
 
 class Answered(Lasting, frozen=True, kw_only=True):

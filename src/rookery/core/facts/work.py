@@ -110,6 +110,26 @@ class Waiting(Passing, frozen=True, kw_only=True):
     what: str = ""
 
 
+class AgentTask(Struct, frozen=True, kw_only=True):
+    """An agent that a call starts. A worker has a `branch` and a `worktree` made from `base`;
+    an agent without them only reads."""
+
+    task_id: str
+    name: str
+    text: str
+    mode: str
+    provider: str = ""
+    model: str = ""
+    budget: Spent = Spent()
+    branch: str = ""
+    worktree: str = ""
+    base: str = ""
+
+    @property
+    def kind(self) -> str:
+        return "worker" if self.worktree else "explorer"
+
+
 class ToolStarted(Lasting, frozen=True, kw_only=True):
     """Written before the first effect: what the call is about to do, and to what."""
 
@@ -125,11 +145,13 @@ class ToolStarted(Lasting, frozen=True, kw_only=True):
     """The sub-task that does the work."""
     only_reads: bool = False
     """Whether it is known to change no files."""
+    agents: tuple[AgentTask, ...] = ()
+    """The agents that it starts side by side."""
 
     @property
     def harmless(self) -> bool:
         """Whether it changes nothing, so that it can be repeated safely."""
-        return not (self.changes or self.command or self.external or self.child)
+        return not (self.changes or self.command or self.external or self.child or self.agents)
 
 
 class ChildBegan(Lasting, frozen=True, kw_only=True):
@@ -138,6 +160,8 @@ class ChildBegan(Lasting, frozen=True, kw_only=True):
     call_id: str
     task_id: str
     after: int = 0
+    name: str = ""
+    """The name of an agent that runs beside others."""
 
 
 class OutputStreamed(Passing, frozen=True, kw_only=True):

@@ -73,6 +73,21 @@ def spent_without(spent: Spent, kind: str) -> Spent:
     return replace(spent, **{kind: getattr(none, kind)}) if kind else none
 
 
+def used_since(before: Spent, now: Spent) -> Spent:
+    """The difference. A limit that started again since counts from there."""
+    kinds = {kind: (getattr(before, kind), getattr(now, kind)) for kind in LIMITED}
+    return Spent(**{kind: new - old if new >= old else new for kind, (old, new) in kinds.items()})
+
+
+def used_together(*all_of_it: Spent) -> Spent:
+    return Spent(**{kind: sum(getattr(each, kind) for each in all_of_it) for kind in LIMITED})
+
+
+def used_up(budget: Spent, used: Spent) -> str:
+    """The first kind of usage that has reached its budget; empty if none has."""
+    return next((kind for kind in LIMITED if 0 < getattr(budget, kind) <= getattr(used, kind)), "")
+
+
 class Totals(Struct, frozen=True, kw_only=True):
     """Sums over all requests. Cache usage that the provider never reported stays None.
 

@@ -119,6 +119,7 @@ class TaskState(Struct, frozen=True):
     known_details: Mapping[str, str] = {}
     """The environment details that the model has, by title; condensing clears them."""
 
+    opened: TaskOpened = TaskOpened(text="")
     parent: str | None = None
     depth: int = 0
     spent: Spent = Spent()
@@ -164,8 +165,9 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case Gathered():
             return replace(state, unread=state.unread[1:])
         case TaskReopened(resumed=resumed):
-            again = replace(state, over=False, closed=False, failure=None, failures=0)
-            return replace(again, interrupted=not resumed, level=None)
+            opened = state.opened if resumed else replace(state.opened, agent="", budget=Spent())
+            again = replace(state, opened=opened, over=False, closed=False, level=None)
+            return replace(again, interrupted=not resumed, failure=None, failures=0)
         case StepCancelled():
             return replace(state, interrupted=True, failure=None, failures=0)
         case Rewound():
@@ -255,6 +257,7 @@ def fold(events: Iterable[Event]) -> TaskState:
 
 def _opened(fact: TaskOpened) -> TaskState:
     return TaskState(
+        opened=fact,
         mode=fact.mode,
         parent=fact.parent,
         depth=fact.depth,
@@ -265,8 +268,7 @@ def _opened(fact: TaskOpened) -> TaskState:
 
 
 def _selected(state: TaskState, fact: IntentSelected) -> TaskState:
-    """Writing may start once the model has read the intent. If the user or the parent selected
-    it, the model gets it before its next answer."""
+    """Writing may start once the model has read an intent that it selected itself."""
     known = state.intent is not None and state.intent.digest == fact.digest
     unread = fact.by == "model" and (not known or state.unread_intent)
     return replace(state, intent=fact, unread_intent=unread, distrusted=False)
@@ -296,8 +298,7 @@ def _too_full(state: TaskState, failure: RequestFailed) -> TaskState:
     """Learn the context window from a refusal."""
     said, sent = overflow_in(failure.message), failure.size or state.sent
     per_byte = learnt(state.per_byte, sent, said.used)
-    window = window_after(said, sent * per_byte, state.cuts)
-    return replace(state, per_byte=per_byte, window=window)
+    return replace(state, per_byte=per_byte, window=window_after(said, sent * per_byte, state.cuts))
 
 
 def _after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:
@@ -346,6 +347,5 @@ def _refused(state: TaskState, ended: Sequence[ToolCall], end: ToolFinished) -> 
     """Other calls in between do not reset the count of the same refusal."""
     if not end.refusal or not ended:
         return state.refused
-    key = ended[0].key
     last, times = state.refused
-    return key, times + 1 if key == last else 1
+    return ended[0].key, times + 1 if ended[0].key == last else 1

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
-from rookery.core.facts import Change, Ending, Seen, Spent
+from rookery.core.facts import AgentTask, Change, Ending, Seen, Spent
 
 Errors: TypeAlias = Literal["kept", "with output", "dropped"]
 When: TypeAlias = Literal["always", "succeeded", "failed"]
@@ -197,6 +197,8 @@ class Action(Struct, frozen=True, kw_only=True, dict=True):
     """The kind of question to ask, unless it is a command."""
     child: str = ""
     """The sub-task that will do the work; its actions are approved there."""
+    agents: Sequence[AgentTask] = ()
+    """The agents that will do the work side by side, each like a sub-task."""
     mode: str = ""
     """The mode to switch the task to."""
     diff: str = ""
@@ -223,7 +225,11 @@ class Action(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def is_read_only(self) -> bool:
         """Whether it changes nothing, neither outside nor in the task."""
-        return not (self.changes_things or self.child or self.mode)
+        return not (self.changes_things or self.delegates or self.mode)
+
+    @property
+    def delegates(self) -> bool:
+        return bool(self.child or self.agents)
 
     @property
     def ask(self) -> AskKind:
@@ -242,7 +248,7 @@ class Action(Struct, frozen=True, kw_only=True, dict=True):
             self.cwd,
             self.where,
             self.external,
-            "new" if self.child else "",
+            "new" if self.delegates else "",
             self.mode,
             self.diff,
             list(self.notes),

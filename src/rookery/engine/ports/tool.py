@@ -7,7 +7,16 @@ import msgspec
 from msgspec import Struct
 
 from rookery.core.asks import AskKind
-from rookery.core.facts import Answered, Event, Fact, Spent, Todo, ToolStarted, UserSpoke
+from rookery.core.facts import (
+    AgentTask,
+    Answered,
+    Event,
+    Fact,
+    Spent,
+    Todo,
+    ToolStarted,
+    UserSpoke,
+)
 from rookery.core.limits import Limits
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Judgement, Outcome
@@ -80,6 +89,59 @@ class Children(Protocol):
         own sub-tasks."""
         ...
 
+    async def attend_all(self, call_id: str, agents: Sequence[AgentTask]) -> Outcome:
+        """Start or resume the agents side by side and wait until all have ended. Cancelling this
+        stops them all."""
+        ...
+
+
+class WorkFile(Struct, frozen=True, kw_only=True):
+    """A file that a worker changed: as it was, and as it is in the worktree. None if it does not
+    exist."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+
+class WorkerTree(Struct, frozen=True, kw_only=True):
+    """Where a new worker will work: a branch of its own, from the current commit."""
+
+    branch: str
+    folder: str
+    base: str
+
+
+class WorkToApply(Struct, frozen=True, kw_only=True):
+    files: tuple[WorkFile, ...]
+    left_out: tuple[str, ...] = ()
+    """What cannot be applied as text or bytes, such as links."""
+
+
+class Worktrees(Protocol):
+    """The git worktrees of workers. All methods raise `ToolError` with a sentence."""
+
+    async def plan(self, name: str, task_id: str) -> WorkerTree:
+        """Choose the names. Nothing is created."""
+        ...
+
+    async def create(self, agent: AgentTask) -> None:
+        """Create the worktree, unless it exists; an unfinished one is made again."""
+        ...
+
+    async def settle(self, agent: AgentTask) -> str:
+        """What a worker that has ended changed, as a diffstat. Without changes the worktree is
+        removed, and the text is empty."""
+        ...
+
+    async def work_on(self, branch: str) -> WorkToApply:
+        """What the worktree of a branch changed since it left the workspace's branch."""
+        ...
+
+    async def merged(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+        """A three-way merge of lines; None if they conflict."""
+        ...
+
 
 def not_judged(command: str, cwd: str) -> Judgement:
     return Judgement(why_not="commands cannot be analysed here")
@@ -109,6 +171,9 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """Number of parent tasks."""
     children: Children | None = None
     """If None, the task cannot start sub-tasks."""
+    worktrees: Worktrees | None = None
+    agents_left: int = 0
+    """How many agents the session may still start."""
     barred: Callable[[str], str] = lambda tool: ""
     """Why a tool cannot be used in this mode; empty if it can."""
     outline: Callable[[str, str], Awaitable["Sequence[Definition]"]] | None = None

@@ -337,7 +337,8 @@ class SessionReviews:
             for event in events:
                 found += [(event.ts, step) for step in steps_of([event])]
                 fact = event.fact
-                if isinstance(fact, ChildBegan) and fact.task_id not in seen:
+                # agents that run side by side change nothing here
+                if isinstance(fact, ChildBegan) and not fact.name and fact.task_id not in seen:
                     seen.add(fact.task_id)
                     waiting.append(fact.task_id)
         return tuple(step for _, step in sorted(found, key=lambda each: each[0]))

@@ -60,9 +60,9 @@ class FollowedTask:
         self._begins_after = began.after if began else 0
         self.view = View()
         self.children: dict[str, ChildBegan] = {}
-        """Running sub-tasks, by call id."""
-        self.subtasks: dict[str, str] = {}
-        """Ids of all sub-tasks, running or finished, by call id."""
+        """Running sub-tasks, by id."""
+        self.subtasks: dict[str, dict[str, str]] = {}
+        """Names of all sub-tasks, running or finished, by call id and then by id."""
         self.resumed_with: Answered | None = None
         """The answer with which the task was resumed after it was last reopened."""
         self.reopened_at = 0
@@ -153,11 +153,12 @@ class FollowedTask:
                 self.resumed_with = event.fact
             case TaskFailed(message=message):
                 self.failed_with = message
-            case ChildBegan(call_id=call_id, task_id=task_id):
-                self.children[call_id] = event.fact
-                self.subtasks[call_id] = task_id
+            case ChildBegan(call_id=call_id, task_id=task_id, name=name):
+                self.children[task_id] = event.fact
+                self.subtasks.setdefault(call_id, {})[task_id] = name
             case ToolFinished(call_id=call_id):
-                self.children.pop(call_id, None)
+                running = self.children.items()
+                self.children = {id: each for id, each in running if each.call_id != call_id}
             case _:
                 pass
 

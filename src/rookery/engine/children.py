@@ -1,0 +1,343 @@
+"""The sub-tasks of a task: one that it waits for, or several agents side by side.
+
+A sub-task has its own log. The parent's log names each child before the child writes anything, so
+that after a crash none is started twice: what has ended is read from its log, the rest continues.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from rookery.core.facts import (
+    AgentTask,
+    ChildBegan,
+    Ending,
+    FellBack,
+    ModelSwitched,
+    Noted,
+    Spent,
+    TaskClosed,
+    TaskFailed,
+    TaskOpened,
+    TaskReopened,
+    ToolFinished,
+    ToolStarted,
+    UserSpoke,
+    switched_to,
+)
+from rookery.core.folds.run_tallies import used_since, used_together
+from rookery.core.folds.task_state import TaskState
+from rookery.core.replies import AgentEnd, agents_report
+from rookery.engine.event_log import EventLog, end_of, inherited_governance, record_changes
+from rookery.engine.ports.actions import Outcome
+from rookery.engine.ports.hooks import LogStore, TaskLogs
+from rookery.engine.ports.tool import ChildEnd, ChildTask, Worktrees
+from rookery.errors import StorageError, ToolError
+from rookery.faults import kp
+
+if TYPE_CHECKING:
+    from rookery.engine.task import Task
+    from rookery.engine.task_deps import TaskDeps
+
+NO_WORKTREES = "Workers need a git repository, and this workspace is none."
+STOPPED_FOR_A_MESSAGE = "the user stopped the agents and sent a message"
+
+
+class Family(Struct, frozen=True, kw_only=True):
+    """What a task shares with its parent and with those that run beside it."""
+
+    workspace: str
+    agent: str = ""
+    """The agent that it is, or works for."""
+    asking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+    """Held while a question is open, so that agents ask one after the other."""
+    beside: Callable[[], Spent] = Spent
+    """What the other agents have used."""
+
+    def counted(self, state: TaskState, seconds: float) -> TaskState:
+        """The state with the work since the last request and with what others use meanwhile. That
+        counts as used before: for the limits of the session, not for the budget of the agent."""
+        beside = self.beside()
+        opened = replace(state.opened, spent=used_together(state.opened.spent, beside))
+        spent = used_together(state.spent, beside, Spent(seconds=seconds))
+        return replace(state, spent=spent, opened=opened)
+
+
+class Runner(Protocol):
+    """Makes and runs tasks; the engine."""
+
+    @property
+    def logs(self) -> TaskLogs: ...
+
+    def make(self, task_id: str, store: LogStore, family: Family) -> "Task": ...
+
+    async def run(self, task: "Task") -> StorageError | None:
+        """Run a task to its end. Returns the error if its log could not be written."""
+        ...
+
+
+class SubTasks:
+    """Starts, resumes and runs the sub-tasks of one task."""
+
+    def __init__(self, runner: Runner, task_id: str, log: EventLog, family: Family) -> None:
+        self._runner = runner
+        self._task_id = task_id
+        self._log = log
+        self.family = family
+
+    async def attend(self, call_id: str, child: ChildTask) -> ChildEnd:
+        """Run a child task inside its parent's step, so that cancelling the step ends both."""
+        parent = self._log
+        opening = TaskOpened(
+            text=child.text,
+            mode=child.mode,
+            workspace=self.family.workspace,
+            spent=parent.state.spent,
+            todos=child.todos,
+            only_reads=parent.state.opened.only_reads,
+        )
+        try:
+            task, after = self._start(child.task_id, opening, self.family, words=child.words)
+        except StorageError as error:
+            return ChildEnd(None, str(error).rstrip("."), parent.state.spent)
+        failure = None
+        try:
+            if not task.log.state.closed:
+                parent.append(ChildBegan(call_id=call_id, task_id=child.task_id, after=after))
+                failure = await self._runner.run(task)
+        finally:
+            task.log.close()
+            record_changes(parent, call_id, task.log.events)
+        if failure:
+            raise failure  # so that the parent stops too, and its child can be picked up
+        return end_of(task.log)
+
+    async def attend_all(
+        self,
+        call_id: str,
+        agents: Sequence[AgentTask],
+        deps: "TaskDeps",
+        *,
+        stop: bool = False,
+    ) -> Outcome:
+        """Run agents side by side inside their parent's step. With `stop`, those that have not
+        ended are ended instead."""
+        work = _AgentsAtWork(self, call_id, deps.worktrees, deps.limits.agents_at_once)
+        ends = await (work.stop(agents) if stop else work.run(agents))
+        spent = used_together(self._log.state.spent, *(end.used for end in ends))
+        ending = Ending.DONE if any(end.fate == "done" for end in ends) else Ending.FAILED
+        return Outcome(text=agents_report(agents, ends), ending=ending, spent=spent)
+
+    def begin_agent(self, call_id: str, agent: AgentTask, family: Family) -> "Task":
+        """Open or reopen an agent's task; one that has ended is only opened to be read."""
+        state = self._log.state
+        opening = TaskOpened(
+            text=agent.text,
+            mode=agent.mode,
+            workspace=family.workspace,
+            spent=state.spent,
+            agent=agent.name,
+            only_reads=state.opened.only_reads or not agent.worktree,
+            budget=agent.budget,
+        )
+        chosen = (agent.provider, agent.model) if agent.model else None
+        task, after = self._start(agent.task_id, opening, family, chosen=chosen)
+        if not task.log.state.closed:
+            self._log.append(
+                ChildBegan(call_id=call_id, task_id=agent.task_id, after=after, name=agent.name)
+            )
+        return task
+
+    async def release(self, worktrees: Worktrees | None) -> None:
+        """Remove the clean worktrees of calls that were rewound before they ended."""
+        running = self._log.state.running
+        facts = [event.fact for event in self._log.events]
+        settled = {fact.call_id for fact in facts if isinstance(fact, ToolFinished)}
+        settled |= {running.call_id} if running else set()
+        rewound = [
+            agent
+            for fact in facts
+            if isinstance(fact, ToolStarted) and fact.call_id not in settled
+            for agent in fact.agents
+            if agent.worktree
+        ]
+        for agent in rewound if worktrees else ():
+            assert worktrees
+            with suppress(ToolError):  # then it is kept, as one with changes is
+                await worktrees.settle(agent)
+
+    def agents_left(self, most: int) -> int:
+        """How many agents the task may still start: an agent none, rewound ones count."""
+        facts = (event.fact for event in self._log.events)
+        started = sum(len(fact.agents) for fact in facts if isinstance(fact, ToolStarted))
+        return 0 if self.family.agent else most - started
+
+    def exists(self, task_id: str) -> bool:
+        return self._runner.logs.exists(task_id)
+
+    async def run(self, task: "Task") -> StorageError | None:
+        return await self._runner.run(task)
+
+    def _start(
+        self,
+        task_id: str,
+        opening: TaskOpened,
+        family: Family,
+        *,
+        words: UserSpoke | None = None,
+        chosen: tuple[str, str] | None = None,
+    ) -> tuple["Task", int]:
+        """Open or reopen the child. Returns it with the number of events it already had."""
+        if self.exists(task_id):
+            store = self._runner.logs.open(task_id)
+            task = self._runner.make(task_id, store, family)
+            before = len(task.log.events)
+            if not task.log.state.closed:
+                append_reopened(task.log, store, resumed=True)
+                if level := self._log.state.level:
+                    task.log.append(switched_to(level))
+                if words:
+                    task.log.append(words)
+            return task, before
+        task = self._runner.make(task_id, self._runner.logs.create(task_id), family)
+        self._open(task.log, opening, chosen or self._log.state.chosen)
+        return task, 0
+
+    def _open(self, log: EventLog, opening: TaskOpened, chosen: tuple[str, str]) -> None:
+        """Write the first facts: the child has the model, the approval and the intent of its
+        parent."""
+        parent = self._log.state
+        log.append(replace(opening, parent=self._task_id, depth=parent.depth + 1))
+        if chosen != ("", ""):
+            log.append(ModelSwitched(provider=chosen[0], model=chosen[1]))
+        if parent.fallback_model != ("", "") and chosen == parent.chosen:
+            provider, model = parent.fallback_model
+            log.append(FellBack(place=parent.fallback, provider=provider, model=model))
+        if parent.level:
+            log.append(switched_to(parent.level))
+        for fact in inherited_governance(parent):
+            log.append(fact)
+
+
+class _AgentsAtWork:
+    """The agents of one call."""
+
+    def __init__(
+        self, children: SubTasks, call_id: str, worktrees: Worktrees | None, at_once: int
+    ) -> None:
+        self._children = children
+        self._call_id = call_id
+        self._worktrees = worktrees
+        self._places = anyio.Semaphore(at_once)
+        self._asking = anyio.Lock(fast_acquire=True)
+        self._logs: dict[str, EventLog] = {}
+        self._ends: dict[str, AgentEnd] = {}
+        self._failure: StorageError | None = None
+
+    async def run(self, agents: Sequence[AgentTask]) -> list[AgentEnd]:
+        """Run all, some at a time, and wait for the last. Raises `StorageError` if a log could
+        not be written: then all stop, and can be continued."""
+        async with anyio.create_task_group() as group:
+            for agent in agents:
+                group.start_soon(self._attend, agent, group.cancel_scope)
+        if self._failure:
+            raise self._failure
+        return [self._ends[agent.task_id] for agent in agents]
+
+    async def stop(self, agents: Sequence[AgentTask]) -> list[AgentEnd]:
+        """End those that have not ended, and collect what all of them did."""
+        for agent in agents:
+            if not self._children.exists(agent.task_id):
+                self._ends[agent.task_id] = AgentEnd("stopped", "It had not started.")
+                continue
+            log = self._children.begin_agent(self._call_id, agent, self._family(agent)).log
+            if not log.state.closed:
+                log.append(TaskClosed(fate="stopped", reason=STOPPED_FOR_A_MESSAGE))
+            log.close()
+            self._ends[agent.task_id] = await self._end(agent, log)
+        return [self._ends[agent.task_id] for agent in agents]
+
+    async def _attend(self, agent: AgentTask, all_of_them: anyio.CancelScope) -> None:
+        async with self._places:
+            try:
+                await self._prepare(agent)
+                task = self._children.begin_agent(self._call_id, agent, self._family(agent))
+            except (StorageError, ToolError) as error:
+                self._ends[agent.task_id] = AgentEnd("failed", str(error))
+                return
+            self._logs[agent.task_id] = task.log
+            try:
+                if not task.log.state.closed:
+                    kp("agent.started")
+                    self._failure = await self._children.run(task) or self._failure
+            finally:
+                task.log.close()
+            if self._failure:
+                all_of_them.cancel()
+            kp("agent.ended")
+            self._ends[agent.task_id] = await self._end(agent, task.log)
+
+    async def _prepare(self, agent: AgentTask) -> None:
+        """Make the worktree of a worker that has not started yet."""
+        if not agent.worktree or self._children.exists(agent.task_id):
+            return
+        if self._worktrees is None:
+            raise ToolError(NO_WORKTREES)
+        await self._worktrees.create(agent)
+        kp("agent.worktree")
+
+    def _family(self, agent: AgentTask) -> Family:
+        return Family(
+            workspace=agent.worktree or self._children.family.workspace,
+            agent=agent.name,
+            asking=self._asking,
+            beside=lambda: self._used_by_others(agent.task_id),
+        )
+
+    def _used_by_others(self, task_id: str) -> Spent:
+        return used_together(*(_used(log) for own, log in self._logs.items() if own != task_id))
+
+    async def _end(self, agent: AgentTask, log: EventLog) -> AgentEnd:
+        end = _end_of_agent(log)
+        if not agent.worktree or self._worktrees is None:
+            return end
+        try:
+            work = await self._worktrees.settle(agent)
+        except ToolError as error:
+            work = f"{error} It is kept as it is."
+        return AgentEnd(end.fate, end.text, end.used, work)
+
+
+def _used(log: EventLog) -> Spent:
+    return used_since(log.state.opened.spent, log.state.spent)
+
+
+def _end_of_agent(log: EventLog) -> AgentEnd:
+    """How an agent ended, from its log."""
+    used = _used(log)
+    if log.state.completion is not None:
+        return AgentEnd("done", log.state.completion, used)
+    for event in reversed(log.events):
+        match event.fact:
+            case TaskFailed(message=message):
+                return AgentEnd("failed", message, used)
+            case TaskClosed(fate=fate, reason=reason):
+                return AgentEnd(fate or "stopped", _with_last_words(reason, log), used)
+            case _:
+                pass
+    return AgentEnd("stopped", "", used)
+
+
+def _with_last_words(reason: str, log: EventLog) -> str:
+    words = log.state.words or ""
+    return "\n".join(filter(None, [reason and f"Reason: {reason.rstrip('.')}.", words]))
+
+
+def append_reopened(log: EventLog, store: LogStore, *, resumed: bool) -> None:
+    if store.recovered:
+        log.append(Noted(text=store.recovered))
+    log.append(TaskReopened(resumed=resumed))
