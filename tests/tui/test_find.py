@@ -8,6 +8,7 @@ from rookery.core.facts import AssistantSpoke, RequestStarted, UserSpoke
 from rookery.core.message import Message
 from rookery.tui.find_bar import FindBar, FoundTexts, Hit, row_text
 from rookery.tui.rows.lines import ShownRow
+from rookery.tui.theme import DARK, THEMES
 from rookery.tui.virtual_list import Row
 from support.tui_long_session import long_past
 from support.tui_scenes import completed
@@ -51,6 +52,15 @@ async def test_matches_are_counted_highlighted_and_walked_through():
         await it.until(lambda: bool(it.app.query(FindBar)))
         await it.type("discount")
         await it.until(lambda: " of " in it.lines[-2])
+        grounds = [
+            (segment.text, segment.style.bgcolor.name)
+            for y in range(it.app._page.transcript.size.height)
+            for segment in it.app._page.transcript.render_line(y)
+            if segment.text.lower() == "discount"
+        ]
+        theme = THEMES[DARK]
+        assert {ground for _, ground in grounds} <= {theme.accent, theme.warning}
+        assert theme.accent in {ground for _, ground in grounds}
         total = int(count(it).rpartition(" ")[2])
         assert total > 1
         places = []

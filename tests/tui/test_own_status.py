@@ -19,7 +19,7 @@ FIELDS = StatusFields(model="gpt-5.2", mode="code", cost="$0.10", context="29%",
         ("{cost}{context}", "$0.1029%"),
         ("{other} {", "{other} {"),
         ("no fields", "no fields"),
-        ("{folder}|", "|"),
+        ("{folder} · {mode} | ", "code"),
     ],
 )
 def test_the_fields_of_a_template_are_filled_in(template: str, line: str):

@@ -56,7 +56,8 @@ def unknown_fields(template: str) -> list[str]:
 def filled(template: str, fields: StatusFields) -> str:
     """The template with its fields filled in; unknown ones stay as they are."""
     values = msgspec.structs.asdict(fields)
-    return harmless_line(_FIELD.sub(lambda found: values.get(found[1], found[0]), template))
+    line = _FIELD.sub(lambda found: values.get(found[1], found[0]), template)
+    return harmless_line(line).strip(" ·|")  # separators of empty fields
 
 
 def branch_of(workspace: Path) -> str:

@@ -55,6 +55,8 @@ Composer {
 Composer:focus { border: none; }
 Composer > .text-area--placeholder { color: $muted; }
 Composer > .text-area--cursor-line { background: $background; }
+.-behind #input:focus-within { border-top: solid $line; border-bottom: solid $line; }
+.-behind Composer > .text-area--cursor { background: $background; color: $muted; }
 StatusLine { height: 1; padding: 0 1; }
 #own-status { height: 1; padding: 0 1; display: none; }
 """

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.binding import BindingType
 from textual.geometry import Region, Size
@@ -235,7 +236,7 @@ class TranscriptView(ScrollView, can_focus=True):
             cells = [cell_len(strip.text[:begin]), cell_len(strip.text[:end])]
             before, found, *_ = strip.divide([*cells, strip.cell_length + 1])
             done = sum(part.cell_length for part in parts)
-            parts += [before.crop(done), found.apply_style(theme.on(theme.background, ground))]
+            parts += [before.crop(done), _over(found, theme.on(theme.background, ground))]
         return Strip.join([*parts, strip.crop(sum(part.cell_length for part in parts))])
 
     def _selected(self, strip: Strip, line: int, selection: Selection) -> Strip:
@@ -245,7 +246,7 @@ class TranscriptView(ScrollView, can_focus=True):
         end = strip.cell_length if end == -1 else end
         parts = strip.divide([start, end, strip.cell_length])
         style = self.screen.get_component_rich_style("screen--selection")
-        return Strip.join([parts[0], parts[1].apply_style(style), *parts[2:]])
+        return Strip.join([parts[0], _over(parts[1], style), *parts[2:]])
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         first = selection.start.y if selection.start else 0
@@ -353,6 +354,11 @@ class TranscriptView(ScrollView, can_focus=True):
         if self._marked is None or not self.has_focus or not self.rows:
             return False
         return self.rows[self._virtual_list.at_line(line)].name == self._marked
+
+
+def _over(strip: Strip, style: Style) -> Strip:
+    """Apply a style that wins over the strip's own."""
+    return Strip(Segment.apply_style(strip, post_style=style), strip.cell_length)
 
 
 def _spans(text: str, words: str) -> Iterator[tuple[int, int]]:

@@ -286,6 +286,11 @@ class SideScreen(ModalScreen[R]):
         self.watch(self.app, "theme", self.theme_changed, init=False)
         if self.IS_PANEL:
             self._place_above_input()
+        self.app.screen_stack[0].add_class("-behind")
+
+    def on_unmount(self) -> None:
+        stack = self.app.screen_stack
+        stack[0].set_class(len(stack) > 1, "-behind")
 
     def on_resize(self) -> None:
         if self.IS_PANEL:
