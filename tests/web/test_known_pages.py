@@ -14,6 +14,7 @@ from rookery.errors import Denied, ToolError
 from rookery.permissions.approval import AllowRules, stored_rules
 from rookery.web.web_tools import KnownPages, WebFetch
 from support.tool_workspace import Bench
+from support.web_site import web_site
 
 pytestmark = pytest.mark.anyio
 CALL = ToolCall(id="c1", name="web_fetch", arguments={})
@@ -117,6 +118,19 @@ async def test_nothing_is_fetched_without_a_permit_for_it(tmp_path: Path):
     action = await bench.prepare(fetch(), url=f"{DOCS}/a")
     with pytest.raises(Denied):
         await action.perform(Permit("0" * 64))
+
+
+async def test_the_next_part_of_a_page_is_not_downloaded_again(tmp_path: Path):
+    bench = Bench(tmp_path, Limits(page_characters=100))
+    tool = fetch()
+    with web_site() as site:
+        first = await bench.call(tool, url=f"{site.origin}/long")
+        again = await bench.call(tool, url=f"{site.origin}/long", offset=100)
+        assert "line 0\n" in first.text
+        assert "characters 100 to" in again.text
+        assert len(site.requests) == 1
+        await bench.call(tool, url=f"{site.origin}/long")
+        assert len(site.requests) == 2
 
 
 REFUSED = {

@@ -201,7 +201,7 @@ def reached() -> Iterator[Reached]:
 
 async def test_the_connection_goes_to_the_address_that_was_checked(reached: Reached):
     names = NameServer([PUBLIC])
-    fetcher = PageFetcher(Limits(connect_seconds=0.2, page_seconds=0.5), find=names)
+    fetcher = PageFetcher(Limits(connect_seconds=0.2), find=names)
     with pytest.raises(ToolError, match=r"could not be read|did not send"):
         await read("http://rebinding.example/guide", fetcher)
     assert [event for event in reached.events if event != f"connect {PUBLIC}"] == []
@@ -210,7 +210,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked(reached: Reac
 async def test_a_name_that_changes_its_address_reaches_nothing_private(site: Site):
     """The first answer is public. A second question would be answered with this machine."""
     names = NameServer([PUBLIC], ["127.0.0.1"], [PUBLIC, "127.0.0.1"], ["::ffff:10.0.0.1"])
-    limits = Limits(connect_seconds=0.2, page_seconds=0.5)
+    limits = Limits(connect_seconds=0.2)
     fetcher = PageFetcher(limits, find=names)
     url = f"http://rebinding.example:{site.port}/guide"
     with pytest.raises(ToolError, match=r"could not be read|did not send"):
@@ -226,7 +226,7 @@ async def test_a_listed_name_may_be_private_but_never_this_machine():
     listed = ["wiki.example:80"]
     for address, allowed in (("fd00::7", True), ("127.0.0.1", False), ("169.254.169.254", False)):
         names = NameServer([address])
-        fetcher = PageFetcher(Limits(page_seconds=0.2), listed=listed, find=names)
+        fetcher = PageFetcher(Limits(connect_seconds=0.2), listed=listed, find=names)
         with pytest.raises(ToolError) as caught:
             await read("http://wiki.example/", fetcher)
         assert ("is a private address" in str(caught.value)) is not allowed, address

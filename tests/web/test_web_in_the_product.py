@@ -7,6 +7,7 @@ import pytest
 
 from llm_server import LlmServer, Recorded, call, finish, status
 from support.model_words import DONE, last_turn
+from support.sample_documents import pdf
 from support.terminal_session import Installed, at
 from support.web_site import Reply, Site, web_site
 
@@ -68,6 +69,23 @@ def test_an_automatic_run_reaches_no_private_address(rookery: Installed, site: S
     assert not [path for path, _ in site.hits if path == "/automatic"]
 
 
+def test_a_pdf_is_read_as_a_document(rookery: Installed, site: Site):
+    site.pages["/paper"] = Reply(pdf("Rooks nest in colonies."), "application/pdf")
+    listed = {"ROOKERY_WEB_HOSTS": f"localhost:{site.port}"}
+    with LlmServer([fetch(f"{site.origin}/paper")], [finish()]) as server:
+        rookery.run("-p", *at(server), "go", **listed)
+    assert "Rooks nest in colonies." in shown(server.requests[1])
+
+
+def test_a_folder_that_is_not_trusted_reaches_no_page(tmp_path: Path, site: Site):
+    listed = {"ROOKERY_WEB_HOSTS": f"localhost:{site.port}"}
+    untrusted = Installed(tmp_path, trusted=False)
+    with LlmServer([fetch(f"{site.origin}/untrusted")], [finish()]) as server:
+        untrusted.run("-p", *at(server), "go", **listed)
+    assert "This folder is not trusted" in shown(server.requests[1])
+    assert not [path for path, _ in site.hits if path == "/untrusted"]
+
+
 def test_a_mentioned_page_is_attached_and_a_missing_one_is_noted(rookery: Installed, site: Site):
     listed = {"ROOKERY_WEB_HOSTS": f"localhost:{site.port}"}
     prompt = f"Read @{site.origin}/guide, and @{site.origin}/nothing."
@@ -99,6 +117,21 @@ def test_searches_use_the_engine_of_the_settings(rookery: Installed, site: Site)
     with LlmServer([call("web_search", query="rook")], [finish()]) as server:
         rookery.run("-p", *at(server), "go", **environ)
     assert "1. Rooks\n   https://r.example/\n   Birds" in shown(server.requests[1])
+
+
+def test_a_stored_key_is_sent_to_its_engine_and_hidden_from_the_model(
+    rookery: Installed, site: Site
+):
+    key = "BSA-a-secret-key"
+    stored = rookery.run("auth", "brave", "--file", input=f"{key}\n")
+    assert "Use it with: rookery config set web.search brave" in stored.stdout
+    hit = f'{{"title": "Rooks", "url": "https://r.example/", "description": "{key}"}}'
+    site.pages["/res/v1/web/search"] = Reply(f'{{"web": {{"results": [{hit}]}}}}'.encode())
+    environ = {"ROOKERY_WEB_SEARCH": "brave", "ROOKERY_WEB_SEARCH_URL": site.origin}
+    with LlmServer([call("web_search", query="rook")], [finish()]) as server:
+        rookery.run("-p", *at(server), "go", **environ)
+    assert site.requests[-1].headers["x-subscription-token"] == key
+    assert "https://r.example/\n   [secret hidden]" in shown(server.requests[1])
 
 
 def test_a_search_of_the_provider_is_a_result_like_any_other(rookery: Installed):
