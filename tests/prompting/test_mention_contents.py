@@ -195,7 +195,7 @@ async def test_other_mentions_need_no_action(bench: Bench):
     assert plain_text(problems, problems=["a.py:1 oops"]) == (
         "<workspace_diagnostics>\na.py:1 oops\n</workspace_diagnostics>"
     )
-    assert "no editor" in plain_text(problems)
+    assert "No problems are known" in plain_text(problems)
     assert "No command has been run" in plain_text(terminal)
     assert len(plain_text(terminal, terminal="abc\ndef\n" * 10_000)) < PER_FILE + KIB
     assert plain_text(url) == ""

@@ -271,15 +271,19 @@ class Briefing:
         """Return the rules for files that the model has seen, by title."""
         return await anyio.to_thread.run_sync(self._rules.for_files, paths) if paths else {}
 
-    def gatherer(self, log: EventLog, extra: "ExtraTools") -> Gatherer:
+    def gatherer(
+        self, log: EventLog, extra: "ExtraTools", problems: Callable[[], Sequence[str]]
+    ) -> Gatherer:
         async def gather(text: str, ctx: ToolContext, act: Act) -> Gathered:
             if not ("@" in text or "/" in text):
                 return Gathered(text="")  # saves importing the lookup
-            return await self._mentions(log, extra)(text, ctx, act)
+            return await self._mentions(log, extra, problems)(text, ctx, act)
 
         return gather
 
-    def _mentions(self, log: EventLog, extra: "ExtraTools") -> Gatherer:
+    def _mentions(
+        self, log: EventLog, extra: "ExtraTools", problems: Callable[[], Sequence[str]]
+    ) -> Gatherer:
         from rookery.prompting.mention_lookup import MentionLookup
 
         return MentionLookup(
@@ -292,6 +296,7 @@ class Briefing:
             last_output=partial(last_output, log),
             server_prompt=extra.server_prompt,
             fetch_page=extra.web.mentioned if extra.web else None,
+            problems=problems,
         )
 
     def commands(self) -> Sequence[SlashCommand]:

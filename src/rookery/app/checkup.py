@@ -198,18 +198,43 @@ def _nearest(path: Path) -> Path:
 
 
 def check_protection(settings: Settings, workspace: Path, places: Places) -> Iterator[Finding]:
-    """Check the sandbox and the checkpoints."""
+    """Check the sandbox, the checkpoints and the language servers."""
     from rookery.app.command_parts import make_sandbox
     from rookery.sandbox.layers import NETWORK, Holds, guarantees
 
+    trusted = TrustStore(places.trust_file).trusts(workspace)
     with closing(make_sandbox(settings, workspace, places)) as sandbox:
-        yield Finding("sandbox", _health(sandbox.state.kind != "none"), sandbox.state.line)
+        confined = sandbox.state.kind != "none"
+        yield Finding("sandbox", _health(confined), sandbox.state.line)
         for guarantee in guarantees(sandbox.state, open_to_all=sandbox.open_to_all):
             if guarantee.name == NETWORK and settings.sandbox.network == "on":
                 continue
             holds = guarantee.holds is Holds.YES
             yield Finding(guarantee.name, _health(holds), guarantee.why or "It works here.")
     yield anyio.run(_check_checkpoints, settings, workspace, places)
+    yield check_language_servers(settings, workspace, trusted=trusted, confined=confined)
+
+
+def check_language_servers(
+    settings: Settings, workspace: Path, *, trusted: bool, confined: bool
+) -> Finding:
+    """List the language servers that are installed, and say whether they are used."""
+    from rookery.diagnostics.servers import installed_servers
+
+    name = "language servers"
+    try:
+        found = installed_servers(workspace, settings.language_servers)
+    except ValueError as error:
+        return Finding(name, Health.BAD, f"language_servers.add: {error}", "Correct the setting.")
+    listed = ", ".join(sorted({each.program for each in found})) or "None found"
+    if settings.language_servers.use == "off":
+        return Finding(name, Health.OK, f"{listed}. Turned off in the settings.")
+    if found and not trusted:
+        return Finding(name, Health.OK, f"{listed}. They start only in a trusted folder.")
+    if found and not confined and settings.language_servers.use == "on":
+        todo = 'Set use = "always" in [language_servers] to start them without a sandbox.'
+        return Finding(name, Health.WARN, f"{listed}. They start only in a sandbox.", todo)
+    return Finding(name, Health.OK, f"{listed}.")
 
 
 async def _check_checkpoints(settings: Settings, workspace: Path, places: Places) -> Finding:

@@ -66,6 +66,11 @@ class TaskEdits(EditChecks, Hook):
         if self._made:
             await self._made.end_turn()
 
+    def problems(self) -> list[str]:
+        """What language servers report now. It starts none."""
+        servers = self._parts.__dict__.get("language_servers")
+        return servers.all_problems() if servers else []
+
     def _watch_of(self, action: Action) -> "EditWatch | None":
         """The watch, made with the first edit of a file that it may know something about."""
         if self._made is None and self._concerns(action):

@@ -118,7 +118,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: SubTasks)
             briefing, files, guard.known, now, intent_now, parts.finder.overview
         ),
         cache_key=sha256(os.fsencode(parts.workspace)).hexdigest()[:32],
-        gather=briefing.gatherer(log, extra),
+        gather=briefing.gatherer(log, extra, edits.problems),
         resolve_alias=extra.resolve_alias,
         outline=extra.outline,
         barred=briefing.barred,

@@ -5,7 +5,7 @@ report more than before is new. A job that takes too long goes on in the backgro
 finds comes with a later edit.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -47,6 +47,7 @@ class _Slot:
         self.idle.set()
         self.settled = False
         self.given_up = False
+        self.begun = anyio.Event()
 
 
 class LanguageServers:
@@ -144,6 +145,7 @@ class LanguageServers:
                 slot.known.clear()
                 slot.settled = False
                 slot.server = LanguageServer(slot.found, self._workspace, self._start)
+                slot.begun.set()
                 await slot.server.run()
             self.notes.append(
                 f"{slot.found.program} ended {LIVES} times and is not used again in this run. "
@@ -151,6 +153,7 @@ class LanguageServers:
             )
         slot.given_up = True
         slot.server = None
+        slot.begun.set()
         slot.idle.set()
 
     def _give(self, slot: _Slot, job: Callable[[], Awaitable[None]]) -> None:
@@ -186,26 +189,17 @@ class LanguageServers:
 
 async def _ready(slot: _Slot, path: str) -> LanguageServer:
     """The server, once it can be used and knows all files but this one. Raises `ServerGone`."""
-    while slot.server is None:
-        if slot.given_up:
-            raise ServerGone("It is not used here.")
-        await anyio.sleep(0.01)
+    await slot.begun.wait()
+    if slot.server is None:
+        raise ServerGone("It is not used here.")
     await slot.server.ready()
     await slot.server.catch_up(but=path)
     return slot.server
 
 
-def named_servers(
-    workspace: Path, settings: LanguageServerSettings
-) -> tuple[Sequence[FoundServer], Collection[str]]:
-    """The servers that are installed, and the names of those that are not."""
+def installed_servers(workspace: Path, settings: LanguageServerSettings) -> list[FoundServer]:
+    """The servers that could be started, for any file. Raises `ValueError` with a sentence."""
     rows = (*added_servers(settings.add), *SERVERS)
-    found: list[FoundServer] = []
-    missing: list[str] = []
-    for row in rows:
-        name = f"any{next(iter(row.files))}"
-        here = list(find_servers(name, workspace, rows=(row,), skip=settings.skip))
-        found += here
-        if not here:
-            missing.append(row.commands[0][0])
-    return found, missing
+    names = {f"any{suffix}" for row in rows for suffix in list(row.files)[:1]}
+    found = [find_servers(each, workspace, rows=rows, skip=settings.skip) for each in names]
+    return [server for many in found for server in many]

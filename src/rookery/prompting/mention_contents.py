@@ -266,15 +266,18 @@ def note(mention: Mention, error: ToolError) -> str:
     return _note(mention.target, str(error))
 
 
-def plain_text(mention: Mention, *, terminal: str = "", problems: Sequence[str] = ()) -> str:
+NO_PROBLEMS = "(No problems are known. Language servers start with the first edit.)"
+
+
+def plain_text(mention: Mention, terminal: str = "", problems: Sequence[str] = ()) -> str:
     """Return the attachment for a mention without an action: the last command's output, or the
-    problems an editor reports."""
+    problems that language servers report."""
     match mention.kind:
         case "terminal":
             output = terminal.strip("\n") or "(No command has been run.)"
             return quoted("terminal_output", _clip(output))
         case "problems":
-            rows = [*problems[:50]] or ["(No problems are known: no editor reports them here.)"]
+            rows = [*problems[:50]] or [NO_PROBLEMS]
             return quoted("workspace_diagnostics", _clip("\n".join(rows)))
         case _:
             return ""

@@ -55,11 +55,13 @@ class MentionLookup:
         last_output: Callable[[], str],
         server_prompt: Callable[[str], Action],
         fetch_page: FetchPage | None = None,
+        problems: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """`unreadable` maps the names of invalid commands to the reason; `skills` returns those
         of a mode, `body` the text of one; `modes` returns slugs, `last_output` the output of the
         last command. `server_prompt` makes the action that gets a prompt from an MCP server.
-        Without `fetch_page`, web pages are not attached."""
+        Without `fetch_page`, web pages are not attached. `problems` returns those that language
+        servers report."""
         self._root = root
         self._commands = commands
         self._unreadable = unreadable
@@ -69,6 +71,7 @@ class MentionLookup:
         self._last_output = last_output
         self._server_prompt = server_prompt
         self._fetch_page = fetch_page
+        self._problems = problems
 
     async def __call__(self, text: str, ctx: ToolContext, act: Act) -> Gathered:
         attachments = MentionAttachments(self._root, ctx, self._fetch_page)
@@ -112,7 +115,7 @@ class MentionLookup:
             what = (mention.target or mention.kind)[:LONGEST_NOTE]
             ctx.append(Noted(text=f"{what}: {sentence_in(str(error))[:LONGEST_NOTE]}"))
             return Outcome(text=note(mention, error))
-        return Outcome(text=plain_text(mention, terminal=self._last_output()))
+        return Outcome(text=plain_text(mention, self._last_output(), self._problems()))
 
     async def _expand_commands(self, text: str, ctx: ToolContext, act: Act) -> list[str]:
         """Return the texts of the commands and skills that the message names. The first command
