@@ -67,7 +67,7 @@ async def workplace(
 
 async def eventually(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(PATIENCE):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 (another process makes it so)
             await anyio.sleep(0.005)
 
 

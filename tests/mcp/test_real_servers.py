@@ -13,7 +13,7 @@ from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments
 from rookery.mcp.server import State
 from support.mcp_workspace import Bench
-from support.npm_mcp_servers import everything_over_http, npm_server
+from support.npm_servers import everything_over_http, npm_server
 
 pytestmark = pytest.mark.anyio
 START = 30.0

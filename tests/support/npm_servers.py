@@ -1,4 +1,4 @@
-"""Real third-party MCP servers, installed once into a cache of the tests."""
+"""Real MCP servers and language servers, installed once into a cache of the tests."""
 
 import fcntl
 import os
@@ -19,35 +19,46 @@ PACKAGES = [
     f"@modelcontextprotocol/server-everything@{VERSION}",
     f"@modelcontextprotocol/server-filesystem@{VERSION}",
 ]
+TYPESCRIPT = ["typescript-language-server@5.3.0", "typescript@5.9.3"]
 PATIENCE = 30.0
 
 
 @cache
 def npm_server(name: str) -> str:
-    """The path of a server's program. Skips the test if there is no npm."""
+    """The path of an MCP server's program. Skips the test if there is no npm."""
+    return str(_programs(f"mcp-{VERSION}", PACKAGES) / name)
+
+
+@cache
+def typescript_server() -> Path:
+    """The folder with the language server's program. Skips the test if there is no npm."""
+    return _programs("typescript-" + TYPESCRIPT[0].rpartition("@")[2], TYPESCRIPT)
+
+
+def _programs(name: str, packages: list[str]) -> Path:
     npm = shutil.which("npm")
     if npm is None:
-        pytest.skip("npm is not installed, which brings the MCP servers to test with")
+        pytest.skip("npm is not installed, which brings the servers to test with")
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = base / "rookery-tests" / f"mcp-{VERSION}"
+    folder = base / "rookery-tests" / name
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "complete").exists():
-            _install(npm, folder)
-    return str(folder / "node_modules" / ".bin" / name)
+            _install(npm, folder, packages)
+    return folder / "node_modules" / ".bin"
 
 
-def _install(npm: str, folder: Path) -> None:
+def _install(npm: str, folder: Path, packages: list[str]) -> None:
     done = subprocess.run(
-        [npm, "install", "--no-save", "--ignore-scripts", "--prefix", str(folder), *PACKAGES],
+        [npm, "install", "--no-save", "--ignore-scripts", "--prefix", str(folder), *packages],
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
     if done.returncode:
-        pytest.skip(f"npm could not install the MCP servers: {done.stderr.strip()[-200:]}")
+        pytest.skip(f"npm could not install {packages[0]}: {done.stderr.strip()[-200:]}")
     (folder / "complete").touch()
 
 
