@@ -76,7 +76,7 @@ def starts(tmp_path: Path) -> int:
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
-@pytest.mark.parametrize("way", ["well", "unversioned"])
+@pytest.mark.parametrize("way", ["well", "unversioned", "asked"])
 async def test_only_problems_that_an_edit_caused_are_new(tmp_path: Path, way: str):
     async with workplace(tmp_path, way) as work:
         (work.folder / "a.toy").write_text("error: old\nfine\n")

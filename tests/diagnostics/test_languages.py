@@ -40,6 +40,23 @@ def test_the_projects_own_server_comes_first_and_path_leaves_the_workspace_out(t
     assert found("a.go") == found("a.txt") == []
 
 
+def test_the_compiler_of_typescript_7_is_a_language_server_and_older_ones_are_not(tmp_path: Path):
+    package = tmp_path / "node_modules" / "typescript"
+    program(package / "bin", "tsc")
+    places = tmp_path / "node_modules" / ".bin"
+    places.mkdir()
+    (places / "tsc").symlink_to(package / "bin" / "tsc")
+    program(places, "typescript-language-server")
+
+    def found() -> list[str]:
+        servers = find_servers("a.ts", tmp_path, rows=SERVERS, environ={"PATH": "/nowhere"})
+        return [server.program for server in servers]
+
+    assert found() == ["tsc"]
+    program(package / "lib", "tsserver.js")
+    assert found() == ["typescript-language-server"]
+
+
 def test_settings_add_servers_and_skip_others(tmp_path: Path):
     program(tmp_path / "bin", "toy-server")
     program(tmp_path / "bin", "ruff")

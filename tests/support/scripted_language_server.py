@@ -4,10 +4,16 @@
     warning: not so nice     a warning
     breaks other.toy: why    an error in the first line of another file
 
-Its first argument says how it behaves: `well`, `unversioned` (it names no versions and reports only
-what changed), `dies` (with the second text it gets), `babbles` (something other than messages), or
-`waits` (with its answers, until the file `go` is beside the text). It writes one line for each
-start to the file that the second argument names, if there is one.
+Its first argument says how it behaves:
+
+    well          it reports every text
+    unversioned   it names no versions and reports only what changed
+    asked         it reports when asked
+    waits         it reports once the file `go` is beside the text
+    dies          it ends with the second text
+    babbles       it begins with something other than a message
+
+It writes a line for each start to the file that the second argument names, if there is one.
 """
 
 import json
@@ -33,7 +39,11 @@ class ScriptedServer:
     def _take(self, message: dict) -> None:
         match message.get("method"):
             case "initialize":
-                send(id=message["id"], result={"capabilities": {"textDocumentSync": 1}})
+                asked = {"diagnosticProvider": {}} if self._way == "asked" else {}
+                send(id=message["id"], result={"capabilities": {"textDocumentSync": 1, **asked}})
+            case "textDocument/diagnostic":
+                found = self._reported.get(message["params"]["textDocument"]["uri"], [])
+                send(id=message["id"], result={"kind": "full", "items": found})
             case "shutdown":
                 send(id=message["id"], result=None)
             case "textDocument/didOpen":
@@ -62,6 +72,8 @@ class ScriptedServer:
         if unversioned and self._reported.get(uri) == found:
             return
         self._reported[uri] = found
+        if self._way == "asked":
+            return
         named = {} if unversioned or version is None else {"version": version}
         params = {"uri": uri, "diagnostics": found, **named}
         send(method="textDocument/publishDiagnostics", params=params)

@@ -59,6 +59,8 @@ class LanguageServer:
         """What was reported last of each file."""
         self.failure = ""
         self._slowest = 0.0
+        self._pulls = False
+        """Whether the server reports problems when asked."""
 
     async def run(self) -> None:
         """Start the server and listen until it ends. `failure` says why it did."""
@@ -98,7 +100,10 @@ class LanguageServer:
             "capabilities": _CAPABILITIES,
         }
         with suppress(ServerGone):  # `listen` ends then, too
-            await connection.request("initialize", params)
+            about = await connection.request("initialize", params)
+            match about:
+                case {"capabilities": {"diagnosticProvider": dict()}}:
+                    self._pulls = True
             await connection.notify("initialized", {})
             await connection.notify(
                 "workspace/didChangeConfiguration", {"settings": self._settings()}
@@ -123,6 +128,8 @@ class LanguageServer:
         `saved` if the text is on disk. Raises `ServerGone`."""
         before = self._reports.get(path, 0)
         version = await self._send_text(path, text, saved=saved)
+        if self._pulls:
+            return await self._ask_about(path)
 
         def answered() -> bool:
             told = self._versions.get(path)
@@ -135,6 +142,17 @@ class LanguageServer:
                 self._slowest = max(self._slowest, anyio.current_time() - started)
             await self._until_quiet()
         return answered() or patience < ANSWER_SECONDS
+
+    async def _ask_about(self, path: str) -> bool:
+        """Ask for the problems of a file and of the others that are open."""
+        assert self._connection
+        with anyio.move_on_after(ANSWER_SECONDS) as time:
+            for each in (path, *(other for other in self._open if other != path)):
+                found = await self._connection.request(_PULL, {"textDocument": self._id(each)})
+                match found:
+                    case {"items": list(reported)}:
+                        self._take_report(each, reported, self._open[each].version)
+        return not time.cancelled_caught
 
     def _patience(self, path: str) -> float:
         """Servers that name no version report only what changed, so their silence is an answer.
@@ -222,13 +240,14 @@ class LanguageServer:
         match params:
             case {"uri": str(uri), "diagnostics": list(reported)} if method == _PUBLISHED:
                 if path := self._path_of(uri):
-                    known = self._open.get(path)
-                    found = read_problems(path, reported, known.text if known else None)
-                    self.problems[path] = found
-                    self._reports[path] = self._reports.get(path, 0) + 1
-                    version = params.get("version")
-                    self._versions[path] = version if isinstance(version, int) else None
-                    self._tell()
+                    self._take_report(path, reported, params.get("version"))
+
+    def _take_report(self, path: str, reported: list[Any], version: Any) -> None:
+        known = self._open.get(path)
+        self.problems[path] = read_problems(path, reported, known.text if known else None)
+        self._reports[path] = self._reports.get(path, 0) + 1
+        self._versions[path] = version if isinstance(version, int) else None
+        self._tell()
 
     def _tell(self) -> None:
         news, self._news = self._news, anyio.Event()
@@ -280,6 +299,7 @@ class LanguageServer:
 
 
 _PUBLISHED = "textDocument/publishDiagnostics"
+_PULL = "textDocument/diagnostic"
 _CAPABILITIES = {
     "textDocument": {
         "publishDiagnostics": {"versionSupport": True},

@@ -69,7 +69,7 @@ SERVERS = (
     ServerRow(
         name="typescript",
         files=_SCRIPTS,
-        commands=(("typescript-language-server", "--stdio"),),
+        commands=(("tsc", "--lsp", "--stdio"), ("typescript-language-server", "--stdio")),
         roots=("tsconfig.json", "jsconfig.json", "package.json"),
         options={"disableAutomaticTypingAcquisition": True},
     ),
@@ -166,7 +166,14 @@ def _program(name: str, inside: str, outside: str) -> str:
     """The project's own version comes first, as in an editor."""
     if os.path.isabs(name):
         return name if os.access(name, os.X_OK) else ""
-    return shutil.which(name, path=inside) or shutil.which(name, path=outside) or ""
+    found = shutil.which(name, path=inside) or shutil.which(name, path=outside) or ""
+    return "" if found and name == "tsc" and _is_old_typescript(found) else found
+
+
+def _is_old_typescript(program: str) -> bool:
+    """Before version 7, the compiler was no language server and another file was one."""
+    package = Path(os.path.realpath(program)).parents[1]
+    return (package / "lib" / "tsserver.js").exists()
 
 
 def _root_of(file: Path, workspace: Path, roots: Sequence[str]) -> Path:
