@@ -198,6 +198,17 @@ SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
         "AGENT review --base main", "is not in a git repository", code=2
     ),
     "/review": Task("AGENT -p /review"),
+    '"lsp": false': Command(
+        "AGENT config set language_servers.use off", 'language_servers.use = "off"'
+    ),
+    '"formatter"': Command("AGENT config set formatters '[\"*.py: black\"]'", '["*.py: black"]'),
+    '"PostToolUse"` that formats': Command(
+        "AGENT config set formatters '[\"*.py: black {file}\"]'", '["*.py: black {file}"]'
+    ),
+    '"Stop"` that tests': Command(
+        "AGENT config set checks '[\"pytest -q\"]'", 'checks = ["pytest -q"]'
+    ),
+    "@problems": Task("AGENT -p 'Fix @problems'"),
     "AGENT models": Command("AGENT models", "rookery"),
     "AGENT serve": Command("AGENT serve --help", "Usage: rookery serve"),
     # files
