@@ -180,8 +180,9 @@ class TestUpgrade:
 
         pull = f"git -C '{clone}' pull && {install}"
         folder = {"url": clone.as_uri()}
-        assert way(**folder, dir_info={"editable": True}) == f"{pull} --editable '{clone}'"
-        assert way(**folder, dir_info={}) == f"{pull} '{clone}'"
+        extras = "[all]" if install.endswith("--force") else ""
+        assert way(**folder, dir_info={"editable": True}) == f"{pull} --editable '{clone}{extras}'"
+        assert way(**folder, dir_info={}) == f"{pull} '{clone}{extras}'"
         repository = {"url": "https://example.org/r.git", "vcs_info": {"vcs": "git"}}
         assert way(**repository) == f"{install} git+https://example.org/r.git"
         for origin in ({}, {"url": "file:///gone.whl"}, {"dir_info": 1, "vcs_info": []}):

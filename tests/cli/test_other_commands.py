@@ -104,12 +104,20 @@ def test_a_local_server_needs_no_key(home: Path):
     assert choose_model(settings, {}, home / "config" / "keys.toml", None).key is None
 
 
-@pytest.mark.parametrize("flag", ["--help", "-h", "help"])
-def test_help_lists_every_command_and_exit_code(flag: str, capsys: Captured):
-    assert run([flag]) == 0
+def test_the_long_help_lists_every_command_and_exit_code(capsys: Captured):
+    assert run(["--help-all"]) == 0
     text = capsys.readouterr().out
     for word in (*_SUBCOMMANDS, "124 --timeout", "130 interrupted"):
         assert word in text
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h", "help"])
+def test_the_short_help_fits_a_screen_and_names_every_command(flag: str, capsys: Captured):
+    assert run([flag]) == 0
+    text = capsys.readouterr().out
+    assert text.count("\n") <= 45
+    for word in (*_SUBCOMMANDS, "--help-all"):
+        assert re.search(rf"(?<![\w-]){re.escape(word)}\b", text), word
 
 
 STARTED_BY_OTHER_TESTS = {"doctor", "mcp"}

@@ -71,8 +71,29 @@ GROUPS = {
 OTHERS = "Other options"
 
 
+MOST_USED = (
+    *("once", "resume_last", "resume", "permission_mode", "mode", "provider", "model"),
+    *("workspace", "add_dir", "image", "output_format"),
+)
+"""The options on the short page of the help."""
+
+
 class GroupedCommand(click.Command):
-    """A command whose help lists the options under the headings in `GROUPS`."""
+    """A command with two pages of help: `--help` has the options in `MOST_USED`, `--help-all` has
+    all of them under the headings in `GROUPS`."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        by_name = {each.name: each for each in self.get_params(ctx)}
+        with formatter.section("Most used options"):
+            formatter.write_dl([_brief_row(by_name[name], ctx) for name in MOST_USED])
+        formatter.write(SHORT_EPILOG)
+
+    def full_help(self, ctx: click.Context) -> str:
+        formatter = ctx.make_formatter()
+        click.Command.format_help(self, ctx, formatter)
+        return formatter.getvalue().rstrip("\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (*GROUPS, OTHERS)}
@@ -114,6 +135,43 @@ def level_options(command: Any) -> Any:
         command = option(command)
     return command
 
+
+def _brief_row(option: click.Parameter, ctx: click.Context) -> tuple[str, str]:
+    """An option's row in the help, without words of other agents for it."""
+    assert isinstance(option, click.Option)
+    longest = next(name for name in option.opts if name.startswith("--"))
+    short = [name for name in option.opts if not name.startswith("--")]
+    value = [] if option.is_flag else [option.make_metavar(ctx)]
+    return " ".join([", ".join([*short, longest]), *value]), option.help or ""
+
+
+def show_full_help(ctx: click.Context, option: click.Parameter, value: bool) -> None:
+    if value and isinstance(ctx.command, GroupedCommand):
+        click.echo(ctx.command.full_help(ctx))
+        ctx.exit()
+
+
+SHORT_EPILOG = """
+Most used commands:
+  rookery auth       store a key, or sign in
+  rookery models     list the models you can use, with window and price
+  rookery list       list the sessions of this workspace
+  rookery rewind     undo: files, conversation, or both
+  rookery review     review uncommitted changes, a branch, a commit or a patch
+  rookery commit     write a commit message and commit what is staged
+  rookery manager    all sessions on one page in your browser
+  rookery mcp        add tools by MCP servers
+  rookery config     read and change settings
+  rookery doctor     check the installation and its protection
+  rookery demo       watch a scripted model fix a small repository; needs no key
+
+More commands:
+  search, show, fork, export, delete, ps, sessions, serve, attach, intents,
+  trace, hooks, trust, context, modes, settings, completion, upgrade
+
+rookery COMMAND --help explains a command.
+rookery --help-all lists every option and exit code.
+"""
 
 EPILOG = """\b
 Commands about sessions:

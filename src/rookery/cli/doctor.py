@@ -300,15 +300,18 @@ def upgrade_command(prefix: Path, python: Path) -> str:
     if clone is None or not (clone / ".git").exists():
         return f"{install} {SOURCE}  (a newer clone or wheel file that you have)"
     editable = "--editable " if _dictionary(origin, "dir_info").get("editable") else ""
-    return f"git -C {shlex.quote(str(clone))} pull && {install} {editable}{shlex.quote(str(clone))}"
+    # these make a new environment, which would lack what was installed besides
+    extras = "[all]" if install.endswith("--force") else ""
+    source = shlex.quote(f"{clone}{extras}")
+    return f"git -C {shlex.quote(str(clone))} pull && {install} {editable}{source}"
 
 
 def _install_command(prefix: Path, python: Path, installed: Distribution | None) -> str:
     """Return the command that installs a folder or a file over this version."""
     parts = prefix.parts
-    if "pipx" in parts:
+    if "pipx" in parts or (prefix / "pipx_metadata.json").exists():
         return "pipx install --force"
-    if ("uv", "tools") in pairwise(parts):
+    if ("uv", "tools") in pairwise(parts) or (prefix / "uv-receipt.toml").exists():
         return "uv tool install --force"
     if installed and (installed.read_text("INSTALLER") or "").strip() == "uv":
         return f"uv pip install --python {python} --upgrade"

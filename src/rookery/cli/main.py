@@ -11,7 +11,13 @@ import click
 
 from rookery import NAME, VERSION
 from rookery.app import use_declared_tools
-from rookery.cli.command_line import EPILOG, GroupedCommand, Seconds, level_options
+from rookery.cli.command_line import (
+    EPILOG,
+    GroupedCommand,
+    Seconds,
+    level_options,
+    show_full_help,
+)
 from rookery.cli.streams import READER_GONE, output_error, prepare_streams
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import RookeryError, SettingsError
@@ -383,6 +389,14 @@ def hide_key(ctx: click.Context, option: click.Parameter, value: str | None) -> 
     help="Exchange Roo's engine messages on standard input and output.",
 )
 @click.option("-e", "--extension", hidden=True, help="Accepted for compatibility; has no effect.")
+@click.option(
+    "--help-all",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=show_full_help,
+    help="Show every option, command and exit code, and exit.",
+)
 @click.version_option(VERSION, "-V", "--version", message=f"{NAME} %(version)s")
 def task(**options: Any) -> int:
     """Give the agent a task: fix a bug, add a feature, explain some code."""
