@@ -9,6 +9,8 @@ from difflib import get_close_matches
 import click
 
 from rookery import NAME
+from rookery.core.text.terminal_text import harmless
+from rookery.errors import SettingsError
 
 NEAR_MISS = 0.75
 
@@ -172,3 +174,28 @@ def meant_command(word: str, commands: Sequence[str]) -> str:
         return word
     near = get_close_matches(word, commands, n=1, cutoff=NEAR_MISS)
     return _MEANT.get(word) or (near[0] if near else "")
+
+
+def command_instead(word: str, commands: Sequence[str], *, asks: bool) -> Sequence[str]:
+    """The arguments to use instead of a word that looks like a command; none if it is a prompt. A
+    user who can be asked decides. Raises `SettingsError` elsewhere."""
+    if not (meant := meant_command(word, commands)):
+        return ()
+    if asks:
+        return () if _chooses_prompt(word, meant) else meant.split()
+    found = f"{word} is a command" if word == meant else f"No such command: {word}"
+    advice = f"To run it: {NAME} {meant}." if word == meant else f"Did you mean {meant}?"
+    raise SettingsError(f"{found}. {advice} To use it as a prompt: {NAME} -- {word}")
+
+
+def _chooses_prompt(word: str, meant: str) -> bool:
+    """Ask whether a word is a prompt or a command. Exits for neither."""
+    while True:
+        answer = input(f'Run "{NAME} {meant}"? [y/n, or p to use "{harmless(word)}" as a prompt] ')
+        match answer.strip().lower():
+            case "y" | "yes":
+                return False
+            case "p" | "prompt":
+                return True
+            case "n" | "no":
+                raise click.exceptions.Exit(0)

@@ -171,8 +171,7 @@ def _expand(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def _command_instead(given: Mapping[str, Any]) -> Sequence[str]:
-    """The arguments to use instead of a prompt that is a single word and looks like a command. A
-    user at a terminal is asked; elsewhere it is refused."""
+    """The arguments to use instead of a prompt that is a single word and looks like a command."""
     resumes = given["resume_last"] or given["session_id"] or given["resume"]
     if len(given["words"]) != 1 or given["prompt_file"] or resumes:
         return ()
@@ -180,32 +179,10 @@ def _command_instead(given: Mapping[str, Any]) -> Sequence[str]:
     too_short = len(word) < SHORTEST_COMMAND and word not in _SUBCOMMANDS
     if too_short or word.startswith("/"):
         return ()
-    from rookery.cli.foreign_words import meant_command
+    from rookery.cli.foreign_words import command_instead
 
-    meant = meant_command(word, [*_SUBCOMMANDS, "help"])
-    if not meant:
-        return ()
     asks = not given["once"] and sys.stdin.isatty() and sys.stdout.isatty()
-    if asks and _chooses_prompt(word, meant):
-        return ()
-    if asks:
-        return meant.split()
-    found = f"{word} is a command" if word == meant else f"No such command: {word}"
-    advice = f"To run it: {NAME} {meant}." if word == meant else f"Did you mean {meant}?"
-    raise SettingsError(f"{found}. {advice} To use it as a prompt: {NAME} -- {word}")
-
-
-def _chooses_prompt(word: str, meant: str) -> bool:
-    """Ask whether a word is a prompt or a command. Raises `EOFError` for neither."""
-    while True:
-        answer = input(f'Run "{NAME} {meant}"? [y/n, or p to use "{harmless(word)}" as a prompt] ')
-        match answer.strip().lower():
-            case "y" | "yes":
-                return False
-            case "p" | "prompt":
-                return True
-            case "n" | "no":
-                raise click.exceptions.Exit(0)
+    return command_instead(word, [*_SUBCOMMANDS, "help"], asks=asks)
 
 
 def _subcommand(name: str) -> click.Command:
