@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from llm_server import LlmServer, finish
-from support.model_words import system
+from support.model_words import FINISHES, system
 from support.terminal_session import Installed, at
 
 FILES = {
@@ -102,3 +102,17 @@ def test_the_list_says_why_a_file_is_not_used(rookery: Installed):
     assert found["rules AGENTS.md"] == found["mcp tracker"] == "the folder is not trusted"
     assert "sent" not in found.values()
     assert "GEMINI.md: the folder is not trusted" in rookery.run("context").stdout
+
+
+def test_the_plain_client_shows_the_use_of_the_window_and_the_rules(rookery: Installed):
+    put(rookery)
+    with rookery.terminal("go", *rookery.script(FINISHES)) as terminal:
+        terminal.wait_for("Done. [Enter")
+        terminal.type("/context")
+        terminal.wait_for("tokens are used")
+        terminal.wait_for("AGENTS.md, GEMINI.md")
+        terminal.wait_for("Conversation")
+        terminal.type("/memory")
+        terminal.wait_for("To edit one")
+        terminal.type("/quit")
+        terminal.exit_code()

@@ -6,7 +6,8 @@ Their front matter often is not valid YAML (`globs: *.ts`), so it is read line b
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -112,18 +113,29 @@ def matching_rules(
     rules: Iterable[ScopedRule], paths: Sequence[str], scan: ConfigScan
 ) -> Iterator[Rule]:
     """Yield the rules for files that match, if one of the paths does."""
-    from rookery.workspace.tree import file_filter
-
     for each in rules:
         if each.always or not each.globs:
             continue
         try:
-            filters = [file_filter(glob.removeprefix("/"), "") for glob in each.globs]
+            matches = any(_matches(glob, path) for glob in each.globs for path in paths)
         except ToolError as error:
             scan.report(f"{each.rule.path} is skipped: {error}")
             continue
-        if any(matches(path) for path in paths for matches in filters):
+        if matches:
             yield each.rule
+
+
+@lru_cache(maxsize=65_536)
+def _matches(glob: str, path: str) -> bool:
+    """Whether a path matches. Every request asks for all files that the agent has seen."""
+    return _filter(glob)(path)
+
+
+@lru_cache(maxsize=1024)
+def _filter(glob: str) -> Callable[[str], bool]:
+    from rookery.workspace.tree import file_filter
+
+    return file_filter(glob.removeprefix("/"), "")
 
 
 def lenient_front_matter(text: str) -> tuple[dict[str, Any], str]:

@@ -32,7 +32,7 @@ MOST_BYTES = 128 * KIB
 """Bytes of rules that are read: this many of the user's, and as many of the project's."""
 MOST_NESTED = 200
 """Folders with their own rule folders that are read."""
-MOST_FOLDERS_SEEN = 200
+MOST_FOLDERS_SEEN = 1000
 """Folders of files that the agent has seen in which rules are looked for."""
 AGENT_FILES = ("AGENTS.md", "AGENT.md")
 LOCAL_AGENT_FILE = "AGENTS.local.md"
@@ -145,7 +145,8 @@ class RuleFiles:
     def _folder_rules(
         self, workspace: ConfigFolder, paths: Iterable[str], budget: "_Budget"
     ) -> Iterator[Rule]:
-        parents = {str(each) for path in paths for each in PurePosixPath(path).parents}
+        inner = {PurePosixPath(folder) for folder in map(os.path.dirname, paths) if folder}
+        parents = {str(each) for folder in inner for each in (folder, *folder.parents)}
         others = SUBFOLDER_FILES if self._other_agents else ()
         for folder in sorted(parents - {"."})[:MOST_FOLDERS_SEEN]:
             collected = _Collected(self._home, self._late, budget)
