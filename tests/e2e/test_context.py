@@ -1,11 +1,13 @@
 """`rookery context` and `/context`, in a folder with files of other agents."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from llm_server import LlmServer, finish
 from support.model_words import FINISHES, system
-from support.terminal_session import Installed, at
+from support.terminal_session import COMMAND, Installed, at
+from support.tmux_session import TmuxSession
 
 FILES = {
     "AGENTS.md": "Use tabs.",
@@ -116,3 +118,20 @@ def test_the_plain_client_shows_the_use_of_the_window_and_the_rules(rookery: Ins
         terminal.wait_for("To edit one")
         terminal.type("/quit")
         terminal.exit_code()
+
+
+def test_the_full_screen_opens_a_rules_file_in_the_editor(rookery: Installed, tmp_path: Path):
+    put(rookery)
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i "s/tabs/spaces/" "$1"\n')
+    editor.chmod(0o700)
+    environ = {**rookery.environ, "VISUAL": str(editor)}
+    command = [COMMAND, *rookery.script(FINISHES)]
+    with TmuxSession(command, cwd=rookery.workspace, environ=environ) as terminal:
+        terminal.wait_for("What should I do?")
+        terminal.type("/memory")
+        terminal.press("Enter")
+        terminal.wait_for("Rules files", "AGENTS.md")
+        terminal.press("Enter")
+        changed = rookery.workspace / "AGENTS.md"
+        terminal.wait_until(lambda _: changed.read_text() == "Use spaces.", "the edited file")
