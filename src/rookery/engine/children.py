@@ -75,6 +75,10 @@ class Runner(Protocol):
 
     def make(self, task_id: str, store: LogStore, family: Family) -> "Task": ...
 
+    def log_of(self, task_id: str) -> EventLog:
+        """The log of a task that does not run, to read it or to add its end."""
+        ...
+
     async def run(self, task: "Task") -> StorageError | None:
         """Run a task to its end. Returns the error if its log could not be written."""
         ...
@@ -132,8 +136,24 @@ class SubTasks:
         ending = Ending.DONE if any(end.fate == "done" for end in ends) else Ending.FAILED
         return Outcome(text=agents_report(agents, ends), ending=ending, spent=spent)
 
+    def ended(self, task_id: str) -> EventLog | None:
+        """The log of a child that has ended; its folder may be gone by now."""
+        if not self.exists(task_id):
+            return None
+        log = self._runner.log_of(task_id)
+        log.close()
+        return log if log.state.closed else None
+
+    def stop(self, task_id: str, reason: str) -> EventLog:
+        """Add the end to the log of a child that does not run."""
+        log = self._runner.log_of(task_id)
+        log.append(TaskReopened(resumed=True))
+        log.append(TaskClosed(fate="stopped", reason=reason))
+        log.close()
+        return log
+
     def begin_agent(self, call_id: str, agent: AgentTask, family: Family) -> "Task":
-        """Open or reopen an agent's task; one that has ended is only opened to be read."""
+        """Open or reopen an agent's task."""
         state = self._log.state
         opening = TaskOpened(
             text=agent.text,
@@ -146,10 +166,8 @@ class SubTasks:
         )
         chosen = (agent.provider, agent.model) if agent.model else None
         task, after = self._start(agent.task_id, opening, family, chosen=chosen)
-        if not task.log.state.closed:
-            self._log.append(
-                ChildBegan(call_id=call_id, task_id=agent.task_id, after=after, name=agent.name)
-            )
+        began = ChildBegan(call_id=call_id, task_id=agent.task_id, after=after, name=agent.name)
+        self._log.append(began)
         return task
 
     async def release(self, worktrees: Worktrees | None) -> None:
@@ -254,14 +272,16 @@ class _AgentsAtWork:
             if not self._children.exists(agent.task_id):
                 self._ends[agent.task_id] = AgentEnd("stopped", "It had not started.")
                 continue
-            log = self._children.begin_agent(self._call_id, agent, self._family(agent)).log
-            if not log.state.closed:
-                log.append(TaskClosed(fate="stopped", reason=STOPPED_FOR_A_MESSAGE))
-            log.close()
+            log = self._children.ended(agent.task_id)
+            log = log or self._children.stop(agent.task_id, STOPPED_FOR_A_MESSAGE)
             self._ends[agent.task_id] = await self._end(agent, log)
         return [self._ends[agent.task_id] for agent in agents]
 
     async def _attend(self, agent: AgentTask, all_of_them: anyio.CancelScope) -> None:
+        if log := self._children.ended(agent.task_id):
+            self._logs[agent.task_id] = log
+            self._ends[agent.task_id] = await self._end(agent, log)
+            return
         async with self._places:
             try:
                 await self._prepare(agent)
@@ -271,9 +291,8 @@ class _AgentsAtWork:
                 return
             self._logs[agent.task_id] = task.log
             try:
-                if not task.log.state.closed:
-                    kp("agent.started")
-                    self._failure = await self._children.run(task) or self._failure
+                kp("agent.started")
+                self._failure = await self._children.run(task) or self._failure
             finally:
                 task.log.close()
             if self._failure:

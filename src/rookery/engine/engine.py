@@ -194,6 +194,9 @@ class Engine:
         own = opened.workspace if opened and opened.parent else ""
         return self.make(task_id, store, Family(workspace=own or self._workspace))
 
+    def log_of(self, task_id: str) -> EventLog:
+        return EventLog(self.logs.open(task_id), self._now)
+
     def make(self, task_id: str, store: LogStore, family: Family) -> Task:
         log = EventLog(store, self._now)
         task = self._make_task(task_id, log, SubTasks(self, task_id, log, family))
