@@ -7,6 +7,7 @@ import pytest
 from textual.binding import Binding
 
 from rookery.core.facts import (
+    AgentTask,
     AssistantSpoke,
     Condensed,
     Event,
@@ -15,9 +16,11 @@ from rookery.core.facts import (
     TaskOpened,
     Todo,
     TodosChanged,
+    ToolStarted,
     Usage,
     UserSpoke,
 )
+from rookery.core.folds.agent_rows import AgentRows
 from rookery.core.limits import FailureKind
 from rookery.core.queries import (
     AskCommands,
@@ -57,6 +60,7 @@ from rookery.tui.screens.task_screens import (
     TreeScreen,
     root_of,
     tree,
+    with_agents,
 )
 from rookery.tui.short_texts import ago, money, precise_money
 from rookery.tui.theme import DARK, THEMES
@@ -140,6 +144,18 @@ def test_a_task_tree_is_drawn_with_branches():
     tasks = [known("a", None), known("c", "a", 2), known("b", "a", 1), known("d", "b", 3)]
     nodes = tree("a", {task.task_id: task for task in tasks}, {})
     assert [node.branch + node.task.title for node in nodes] == ["a", "├ b", "│ └ d", "└ c"]
+
+
+def test_agents_are_drawn_with_their_names_and_what_they_do():
+    names = ("scout", "fixer")
+    agents = tuple(AgentTask(task_id=n, name=n, text="Look.", mode="ask") for n in names)
+    rows = AgentRows()
+    rows.see(ToolStarted(call_id="c", tool="run_agents", title="Start", agents=agents))
+    rows.see_of("scout", ToolStarted(call_id="c", tool="read_file", title="Read a"))
+    tasks = {"a": known("a", None), "scout": known("scout", "a"), "fixer": known("fixer", "a")}
+    nodes = with_agents(tree("a", tasks, {}), rows)
+    shown = [(node.task.title, node.status) for node in nodes[1:]]
+    assert shown == [("scout: Read a", "working"), ("fixer: fixer", "open")]
 
 
 def test_cyclic_parents_do_not_loop():

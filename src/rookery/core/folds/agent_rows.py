@@ -25,7 +25,7 @@ from rookery.core.facts import (
     ToolStarted,
 )
 
-State: TypeAlias = Literal[
+AgentStatus: TypeAlias = Literal[
     "waiting", "working", "asking", "done", "failed", "stopped", "out of budget"
 ]
 RUNNING = ("waiting", "working", "asking")
@@ -37,7 +37,7 @@ class AgentRow(Struct, frozen=True, kw_only=True):
     task_id: str
     name: str
     kind: str = ""
-    state: State = "waiting"
+    state: AgentStatus = "waiting"
     action: str = ""
     cost: float = 0.0
     result: bool = False

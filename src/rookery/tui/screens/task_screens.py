@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from rookery.core.commands import DeleteTask
 from rookery.core.facts import ChildBegan, Event, TaskOpened, ToolStarted
+from rookery.core.folds.agent_rows import AgentRow, AgentRows, AgentStatus, agents_in
 from rookery.core.folds.view import View
 from rookery.core.queries import AskTasks, KnownTask
 from rookery.core.text.terminal_text import harmless_line, visible_line
@@ -155,6 +156,30 @@ class Node(Struct, frozen=True):
     branch: str = ""
 
 
+_AGENT_STATUS: dict[AgentStatus, Status] = {
+    "waiting": "open",
+    "working": "working",
+    "asking": "waiting",
+    "done": "completed",
+    "failed": "failed",
+    "stopped": "closed",
+    "out of budget": "failed",
+}
+
+
+def with_agents(nodes: Sequence[Node], agents: AgentRows) -> list[Node]:
+    """The nodes of agents with their names, and with what they do now."""
+    return [_as_agent(node, agents.find(node.task.task_id)) for node in nodes]
+
+
+def _as_agent(node: Node, agent: AgentRow | None) -> Node:
+    if agent is None:
+        return node
+    doing = agent.action if agent.runs else ""
+    task = replace(node.task, title=f"{agent.name}: {doing or node.task.title}")
+    return replace(node, task=task, status=_AGENT_STATUS[agent.state])
+
+
 def tree(root: str, tasks: Mapping[str, KnownTask], views: Mapping[str, View]) -> list[Node]:
     """The task and its descendants, in the order in which they were started."""
     children: dict[str, list[KnownTask]] = {}
@@ -246,9 +271,17 @@ def _tasks_in(task_id: str, events: Sequence[Event]) -> Iterator[KnownTask]:
                 yield KnownTask(
                     task_id=task_id, title=text, parent=parent, mode=mode, created=event.ts
                 )
-            case ToolStarted(call_id=call_id, title=title):
+            case ToolStarted(call_id=call_id, title=title, agents=agents):
                 titles[call_id] = title
-            case ChildBegan(call_id=call_id, task_id=child):
+                for agent in agents:
+                    yield KnownTask(
+                        task_id=agent.task_id,
+                        title=agent.text,
+                        parent=task_id,
+                        mode=agent.mode,
+                        created=event.ts,
+                    )
+            case ChildBegan(call_id=call_id, task_id=child, name=""):
                 title = titles.get(call_id, "")
                 yield KnownTask(task_id=child, title=title, parent=task_id, created=event.ts)
             case _:
@@ -286,7 +319,12 @@ class TreeScreen(PickScreen[Node]):
             controller.toast(str(refusal), "warning")
             stored = ()
         tasks |= {task.task_id: task for task in stored}
-        nodes = tree(root_of(controller.task_id, tasks), tasks, controller.views)
+        own = controller.task_id
+        others = {each: controller.events(each) for each in controller.views if each != own}
+        nodes = with_agents(
+            tree(root_of(own, tasks), tasks, controller.views),
+            agents_in(controller.events(own), others),
+        )
         first = not self.list.items
         self.list.show(nodes)
         if first:
