@@ -52,6 +52,7 @@ ALLOWED = [
     ("code", "apply_patch", action(changes=changes("a.py"))),
     ("architect", "apply_patch", action(changes=changes("a.md", "b/c.md"))),
     ("ask", "mcp--web--fetch", action(external="web")),
+    ("orchestrator", "attempt_completion", action(external="web a.example", spares_files=True)),
     ("orchestrator", "attempt_completion", action()),
     ("orchestrator", "new_task", action()),
 ]

@@ -18,7 +18,7 @@ from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.hooks import RuleBook
 from rookery.engine.ports.tool import ToolContext, WebSearchEngine
-from rookery.errors import BadArguments, Denied, ToolError
+from rookery.errors import BadArguments, Denied, SettingsError, ToolError
 
 if TYPE_CHECKING:
     from rookery.core.hosts import WebAddress
@@ -154,7 +154,10 @@ class WebSearch:
         query = " ".join(args.query.split())
         if not query or len(query) > LONGEST_QUERY:
             raise BadArguments(f"The query must have 1 to {LONGEST_QUERY} characters.")
-        engine = self._open_engine()
+        try:
+            engine = self._open_engine()
+        except SettingsError as error:
+            raise ToolError(str(error)) from error
 
         async def perform(permit: Permit) -> Outcome:
             if permit.digest != action.digest:
