@@ -210,7 +210,7 @@ class StatusUpdates:
         return StatusFields(
             model=(view.model if view else "") or about.model,
             mode=self.mode_now,
-            level="auto" if self.automatic else "ask",
+            level=str(self.level),
             cost=f"${usage.cost:.2f}",
             context=f"{min(100, round(100 * usage.context_tokens / window))}%",
             folder=short_path(about.workspace, self._home),
