@@ -175,7 +175,7 @@ def test_a_closed_terminal_ends_the_run(project: Installed):
 
 
 CRASH = """
-from rookery.tui.page import StatusLine
+from rookery.tui.status_bars import StatusLine
 
 def broken(self, doing):
     raise RuntimeError("it broke while drawing")

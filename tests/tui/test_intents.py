@@ -14,10 +14,10 @@ from rookery.core.commands import Answer, OpenTask, SelectIntent, Speak
 from rookery.core.facts import Asked, IntentCleared
 from rookery.core.message import Message
 from rookery.core.queries import About, AskIntents
-from rookery.tui.page import HeaderFacts, header_line
 from rookery.tui.question_page import QuestionStep, answer_letters, body_of, footing_of, page_of
 from rookery.tui.rows.lines import ShownRow, all_lines
 from rookery.tui.screens.choice_screens import IntentScreen
+from rookery.tui.status_bars import HeaderFacts, header_line
 from rookery.tui.theme import DARK, THEMES
 from support.tui_bare_app import handler
 from support.tui_intent_scenes import (

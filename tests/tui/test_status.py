@@ -7,9 +7,9 @@ from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.view import View, see
 from rookery.core.queries import About
 from rookery.tui.key_actions import next_name
-from rookery.tui.page import BottomLine, HeaderFacts, context_bar, header_line, status_line
 from rookery.tui.question_queue import AWAY_SECONDS, Attention, Notify
 from rookery.tui.short_texts import short_number, short_path
+from rookery.tui.status_bars import BottomLine, HeaderFacts, context_bar, header_line, status_line
 from rookery.tui.status_updates import activity_text
 from rookery.tui.terminal_driver import light_in
 from rookery.tui.theme import DARK, THEMES

@@ -22,11 +22,12 @@ from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.own_status import StatusFields
-from rookery.tui.page import DEFAULT_WINDOW, BottomLine, HeaderFacts, Page
+from rookery.tui.page import Page
 from rookery.tui.question_page import APPROVALS
 from rookery.tui.question_queue import Questions
 from rookery.tui.session_view import SessionView
 from rookery.tui.short_texts import short_path
+from rookery.tui.status_bars import DEFAULT_WINDOW, BottomLine, HeaderFacts
 
 TOAST_SECONDS = 3.0
 LEAVING_SECONDS = 2.0
