@@ -85,6 +85,8 @@ async def test_what_ran_automatically_was_not_approved(tmp_path: Path):
     pages = hook(tmp_path, automatic=True)
     await pages.after(CALL, page(DOCS), DONE)
     assert (await pages.before(CALL, page(DOCS))).decision is NO_OPINION
+    await pages.after(CALL, page(LOCAL), DONE)  # that was asked about in any case
+    assert (await pages.before(CALL, page(LOCAL))).decision is ALLOW
 
 
 async def test_always_is_a_rule_for_pages_and_for_nothing_else(tmp_path: Path):

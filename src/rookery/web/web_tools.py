@@ -166,12 +166,14 @@ class WebSearch:
 
             return Outcome(text=report(query, await engine.search(query)))
 
+        short = len(query) <= LONGEST_TITLE
+        where = f"Search the web with {engine.name}"
         action = Action(
-            title=f"Search the web with {engine.name}",
+            title=f"{where} for {query}" if short else where,
             perform=perform,
             external=f"{WEB}search {engine.name}",
             spares_files=True,
-            notes=(f"query: {query}",),
+            notes=() if short else (f"query: {query}",),
             payload={"tool": "webSearch", "query": query, "content": query},
         )
         return action
@@ -202,12 +204,20 @@ class KnownPages:
         return self._on_page(about)
 
     def _on_page(self, origin: str) -> Ruling:
-        from rookery.core.hosts import web_address
-
-        if web_address(origin).is_loopback:
+        if _is_local(origin):
             return ask(LOCAL.format(origin))
         return Ruling(notes=(LASTS.format(f"pages of {origin} are fetched"),))
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        if action.external.startswith(WEB) and not self._automatic():
-            self._approved.add(action.external.removeprefix(WEB))
+        if not action.external.startswith(WEB):
+            return
+        about = action.external.removeprefix(WEB)
+        if not self._automatic() or _is_local(about):
+            self._approved.add(about)
+
+
+def _is_local(about: str) -> bool:
+    """Whether it is an origin of this machine. A person or the settings allowed it then."""
+    from rookery.core.hosts import web_address
+
+    return not about.startswith("search ") and web_address(about).is_loopback
