@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_server import LlmServer, finish
-from support.model_words import FINISHES, system
+from support.model_words import DONE, FINISHES, system
 from support.terminal_session import COMMAND, Installed, at
 from support.tmux_session import TmuxSession
 
@@ -109,13 +109,15 @@ def test_the_list_says_why_a_file_is_not_used(rookery: Installed):
 def test_the_plain_client_shows_the_use_of_the_window_and_the_rules(rookery: Installed):
     put(rookery)
     with rookery.terminal("go", *rookery.script(FINISHES)) as terminal:
-        terminal.wait_for("Done. [Enter")
+        terminal.wait_for(DONE)
         terminal.type("/context")
         terminal.wait_for("tokens are used")
         terminal.wait_for("AGENTS.md, GEMINI.md")
         terminal.wait_for("Conversation")
+        terminal.wait_for(DONE)
         terminal.type("/memory")
         terminal.wait_for("To edit one")
+        terminal.wait_for(DONE)
         terminal.type("/quit")
         terminal.exit_code()
 
