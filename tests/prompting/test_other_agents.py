@@ -84,10 +84,15 @@ def test_an_import_is_noticed_when_it_appears(bench: ConfigBench):
 
 
 @pytest.mark.parametrize(
-    "target", ["../elsewhere/secret.md", "{outside}/secret.md", "link.md", "~/.ssh/id.md", ".env"]
+    "target",
+    [
+        *("../elsewhere/secret.md", "{outside}/secret.md", "link.md", "~/.ssh/id.md", ".env"),
+        *("~/.claude/projects/x.md", "~/.claude/../.ssh/id.md"),
+    ],
 )
 def test_imports_do_not_lead_out_of_the_workspace_or_to_secrets(bench: ConfigBench, target: str):
-    for secret in ("elsewhere/secret.md", "~/.ssh/id.md", "hidden.md"):
+    own = ("~/.ssh/id.md", "~/.claude/projects/x.md")
+    for secret in ("elsewhere/secret.md", "hidden.md", *own):
         bench.put(secret, "secret")
     bench.put(".rookeryignore", "hidden.md\n")
     bench.put(".env", "secret")

@@ -63,7 +63,7 @@ def imports_of(
     text: str, folder: ConfigFolder, file: str, home: ConfigFolder, scan: ConfigScan
 ) -> Iterator[Import]:
     """Yield the files that a rules file imports with `@path`. A project imports from the
-    workspace, or Markdown from `~/.claude`; the user's own files import Markdown from the home
+    workspace, or Markdown in `~/.claude`; the user's own files import Markdown from the home
     folder. What does not exist is not an import."""
     for found in islice(_IMPORT.finditer(_CODE.sub(" ", text)), MOST_IMPORTS):
         target = found["path"].rstrip(".,;:!?)")
@@ -80,8 +80,11 @@ def imports_of(
 
 
 def _is_users_own(path: str, home: ConfigFolder, importer: ConfigFolder) -> bool:
-    top = home.path if importer.origin == "user" else home.path / _USERS_OWN
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(top))
+    """Whether the user keeps the file for this. Below `~/.claude` are also records of other
+    projects, so a project imports only what is directly in it."""
+    if importer.origin == "user":
+        return Path(path).is_relative_to(home.path)
+    return os.path.dirname(path) == str(home.path / _USERS_OWN)
 
 
 def scoped_rules(
