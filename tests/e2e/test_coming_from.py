@@ -1,8 +1,8 @@
 """Habits from other agents: every row of `docs/coming-from.md` is run here.
 
 To add a row: write it into a table of the page, then add its first cell to `SCENARIOS` below, with
-`AGENT` for the program's name. The kinds of scenario are `Task`, `Command`, `File`, `Slash` and
-`Keys`; agents with the same first cell share one.
+`AGENT` for the program's name. The kinds of scenario are `Task`, `Command`, `File`, `Call`, `Slash`
+and `Keys`; agents with the same first cell share one.
 """
 
 import re
@@ -32,6 +32,13 @@ AGENTS = ("claude", "codex", "gemini", "opencode", "cursor-agent", "roo")
 
 
 TABS = "Always use tabs."
+TWO_AGENTS = """\
+go:
+- calls: [{tool: run_agents, arguments: {agents: [{task: Look here.}, {task: Look there.}]}}]
+- say: One.
+Look:
+- say: Found.
+"""
 
 
 class Task(Struct, frozen=True):
@@ -84,6 +91,18 @@ class File(Struct, frozen=True):
         with LlmServer([finish()]) as server:
             rookery.run("-p", self.prompt, *at(server))
         assert TABS in str(server.requests[0].body)
+
+
+class Call(Struct, frozen=True):
+    """A run whose model calls a tool, by the answers of a script."""
+
+    script: str
+    sees: str
+
+    def run(self, rookery: Installed) -> None:
+        done = rookery.run("-p", "-y", "go", *rookery.script(self.script))
+        assert self.sees in done.stderr
+        assert (done.returncode, done.stdout) == (0, "One.\n"), done.stderr
 
 
 class Slash(Struct, frozen=True):
@@ -173,6 +192,7 @@ SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
     "AGENT status": Command("AGENT -p status", "Did you mean auth status?", code=2),
     "AGENT --cd FOLDER": _answered("--cd src", "Use -w FOLDER."),
     "AGENT --image FILE": Task("AGENT -p go --image ../picture.png"),
+    **dict.fromkeys(("Task", "spawn_agent", "task"), Call(TWO_AGENTS, "agent 2 (explorer): done")),
     "AGENT --search": _answered("--search", "Web search needs no flag."),
     "Read @https://…": Task("-p 'Read @https://10.0.0.1/'", sees="10.0.0.1 is a private address"),
     "AGENT --oss": _answered("--oss", "Use --provider ollama."),
@@ -312,8 +332,8 @@ def test_what_a_row_offers_exists(row: Row):
                 assert word in slashes
 
 
-@pytest.mark.parametrize("scenario", _of(Task, Command, File))
-def test_a_command_line_or_file(scenario: Task | Command | File, rookery: Installed):
+@pytest.mark.parametrize("scenario", _of(Task, Command, File, Call))
+def test_a_command_line_or_file(scenario: Task | Command | File | Call, rookery: Installed):
     scenario.run(rookery)
 
 

@@ -903,6 +903,11 @@ export interface Row {
   html_upto?: number;
   /** The task that works for this call. */
   task_id?: string;
+  /** The agents that work for this call side by side. */
+  agents?: {
+    task_id: string;
+    name: string;
+  }[];
 }
 
 /** What is new about a row; of its text, `drop` characters at the end go and `append` is added, or `text` replaces all of it. */
@@ -934,6 +939,11 @@ export interface RowChange {
   html_upto?: number;
   /** The task that works for this call. */
   task_id?: string;
+  /** The agents that work for this call side by side. */
+  agents?: {
+    task_id: string;
+    name: string;
+  }[];
   html_add?: string[];
 }
 
@@ -976,6 +986,7 @@ export interface ViewChange {
     mode?: string;
     model?: string;
     automatic?: boolean | null;
+    level?: "plan" | "ask" | "edits" | "sandboxed" | "auto" | null;
     intent?: IntentSelected | null;
     usage?: Totals;
     todos?: Todo[];

@@ -32,6 +32,16 @@ _IN_ROWS: dict[str, Schema] = {
     "html": {"description": "The beginning of the text, rendered and sanitised.", **_TEXTS},
     "html_upto": {"description": "The length of that beginning, in UTF-16 units.", **NUMBER},
     "task_id": {"description": "The task that works for this call.", **_TEXT},
+    "agents": {
+        "description": "The agents that work for this call side by side.",
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"task_id": _TEXT, "name": _TEXT},
+            "required": ["task_id", "name"],
+            "additionalProperties": False,
+        },
+    },
 }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from rookery.core.facts import ChildBegan, Event, TaskOpened, ToolFinished
 from rookery.core.message import Message
 from rookery.manager.sessions.machine import advance
 from rookery.manager.sessions.session_events import (
@@ -17,7 +18,7 @@ from rookery.manager.sessions.session_events import (
     SayCompletionResult,
 )
 from rookery.manager.sessions.session_states import SessionState
-from rookery.manager.sessions.session_task import ProcessReport, read_row
+from rookery.manager.sessions.session_task import FollowedTask, ProcessReport, read_row
 from support.session_samples import ASK_TS, GENERATION, standing
 
 AT: dict[str, Any] = {"generation": 1, "ts": 5}
@@ -103,3 +104,17 @@ def test_an_ask_answered_elsewhere_continues_the_session():
     event = read_row(ProcessReport(generation=GENERATION), row)
     assert isinstance(event, AskAnswered)
     assert advance(standing(SessionState.WAITING_APPROVAL), event).state is SessionState.STREAMING
+
+
+def test_all_agents_of_a_call_are_followed_until_the_call_ends():
+    task = FollowedTask("t")
+    facts = [
+        TaskOpened(text="x"),
+        ChildBegan(call_id="c", task_id="a", name="scout"),
+        ChildBegan(call_id="c", task_id="b", name="fixer"),
+    ]
+    task.load_events(Event(at, 0, at, fact) for at, fact in enumerate(facts, 1))
+    assert list(task.children) == ["a", "b"]
+    assert task.subtasks == {"c": {"a": "scout", "b": "fixer"}}
+    task.load_events([Event(4, 0, 4, ToolFinished(call_id="c", text="done"))])
+    assert not task.children

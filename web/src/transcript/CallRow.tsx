@@ -23,15 +23,21 @@ export function CallRow({ row, session_id }: { row: Row; session_id: string }) {
         <CallTitle row={row} payload={payload} />
         <Outcome row={row} />
         <CallFacts row={row} payload={payload} />
-        {row.task_id && (
-          <a class="button compact" href={hrefOf({ page: "task", session_id, task_id: row.task_id })}>
-            Open sub-task <Icon name="right" />
+        {subTasksOf(row).map(({ task_id, name }) => (
+          <a key={task_id} class="button compact" href={hrefOf({ page: "task", session_id, task_id })}>
+            {name || "Open sub-task"} <Icon name="right" />
           </a>
-        )}
+        ))}
       </div>
       {!isOpen(row) && <CallBody row={row} payload={payload} />}
     </div>
   );
+}
+
+/** The sub-task that works for a call, or agents side by side. */
+function subTasksOf(row: Row): { task_id: string; name: string }[] {
+  if (row.agents?.length) return row.agents;
+  return row.task_id ? [{ task_id: row.task_id, name: "" }] : [];
 }
 
 /** An open call: the question panel shows what it would do. */

@@ -109,6 +109,12 @@ describe("a row of a tool call", () => {
     const { place } = await shown({ type: "ask", ask: "tool", answered: true, title: "Begin", text: "{}", task_id: "t 2" });
     expect(place.querySelector("a")!.getAttribute("href")).toBe("#/session/s/task/t%202");
   });
+
+  it("links to each of its agents", async () => {
+    const agents = [{ task_id: "a", name: "scout" }, { task_id: "b", name: "fixer" }];
+    const { place } = await shown({ type: "ask", ask: "tool", answered: true, title: "Start", text: "{}", task_id: "a", agents });
+    expect([...place.querySelectorAll("a")].map((each) => each.textContent!.trim())).toEqual(["scout", "fixer"]);
+  });
 });
 
 describe("command output", () => {
