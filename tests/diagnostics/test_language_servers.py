@@ -59,7 +59,12 @@ async def workplace(
     folder.mkdir()
     async with anyio.create_task_group() as group:
         servers = LanguageServers(
-            folder, settings, start=start, allowed=may_run, start_soon=group.start_soon
+            folder,
+            settings,
+            start=start,
+            allowed=may_run,
+            readable=lambda path: "secret" not in path,
+            start_soon=group.start_soon,
         )
         yield Workplace(folder, servers)
         group.cancel_scope.cancel()
@@ -126,11 +131,28 @@ async def test_a_server_that_dies_is_started_once_more_and_then_given_up(tmp_pat
     assert starts(tmp_path) == 2
 
 
-async def test_a_program_that_is_no_language_server_is_given_up(tmp_path: Path):
-    async with workplace(tmp_path, "babbles") as work:
+@pytest.mark.parametrize(
+    ("way", "why"),
+    [("babbles", "something other than messages"), ("nonsense", "that cannot be read")],
+)
+async def test_a_server_that_does_not_keep_to_the_protocol_is_given_up(
+    tmp_path: Path, way: str, why: str
+):
+    async with workplace(tmp_path, way) as work:
         assert await work.edit("a.toy", "error: one\n") == []
+        await eventually(lambda: starts(tmp_path) == 2)
+        await work.edit("a.toy", "error: two\n")
         await eventually(lambda: bool(work.servers.notes))
-        assert "something other than messages" in work.servers.notes[0]
+        assert why in work.servers.notes[0]
+
+
+async def test_a_file_that_the_agent_may_not_read_is_neither_shown_nor_reported(tmp_path: Path):
+    async with workplace(tmp_path, "well") as work:
+        assert await work.edit("secret.toy", "error: one\n") == []
+        assert starts(tmp_path) == 0
+        assert await work.edit("a.toy", "fine\n") == []
+        assert await work.edit("a.toy", "breaks secret.toy: key 123\n") == []
+        assert work.servers.all_problems() == []
 
 
 async def test_nothing_is_started_where_servers_may_not_run(tmp_path: Path):

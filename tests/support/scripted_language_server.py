@@ -11,6 +11,7 @@ Its first argument says how it behaves:
     asked         it reports when asked
     waits         it reports once the file `go` is beside the text
     dies          it ends with the second text
+    nonsense      it asks for settings that are none, and reports a file that is none
     babbles       it begins with something other than a message
 
 It writes a line for each start to the file that the second argument names, if there is one.
@@ -59,6 +60,14 @@ class ScriptedServer:
         if self._way == "dies" and self._texts > 1:
             sys.stderr.write("out of toys\n")
             os._exit(3)
+        if self._way == "nonsense":
+            asked = {"items": [7, {"section": 8}, {"section": "a.b"}]}
+            send(id="q", method="workspace/configuration", params=asked)
+            send(method="textDocument/publishDiagnostics", params={"uri": uri, "diagnostics": 9})
+            send(
+                method="textDocument/publishDiagnostics",
+                params={"uri": "http://[", "diagnostics": []},
+            )
         if self._way == "waits":
             while not path_of(uri).with_name("go").exists():
                 time.sleep(0.01)

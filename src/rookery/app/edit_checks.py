@@ -14,6 +14,7 @@ from rookery.core.blocks import ToolCall
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.hooks import Acting, EditChecks, Hook
+from rookery.errors import ToolError
 
 if TYPE_CHECKING:
     from rookery.app.local_host import HostParts
@@ -123,10 +124,18 @@ def open_language_servers(parts: "HostParts") -> "LanguageServers | None":
         environment = command_environment(os.environ, confined=True) | dict(launch.environment)
         return PipedProcess(launch.argv, folder=found.root, environment=environment)
 
+    def readable(path: str) -> bool:
+        try:
+            place = parts.files.place(path)
+        except ToolError:
+            return False
+        return not (place.outside or place.ignored or place.credential)
+
     return LanguageServers(
         parts.workspace.resolve(),
         settings,
         start=start,
         allowed=allowed,
+        readable=readable,
         start_soon=parts.start_soon,
     )

@@ -69,7 +69,12 @@ class ConfiguredCommands:
         self.agreed: set[str] = set()
         """Commands of the settings that were permitted in this task."""
         self._refused: dict[str, str] = {}
-        """Those that the user refused, with the reason. They are not asked about again."""
+        """Those that were refused, with the reason. They are not tried again."""
+        self._denied: set[str] = set()
+        """Those that a rule denied once. It may allow them later, when the mode has changed."""
+
+    def refuses(self, template: str) -> bool:
+        return template in self._refused
 
     async def run(
         self,
@@ -93,8 +98,9 @@ class ConfiguredCommands:
         try:
             await act(call, action)
         except ToolError as error:
-            if self._was_asked(call.id):
+            if self._was_asked(call.id) or template in self._denied:
                 self._refused[template] = str(error)
+            self._denied.add(template)
             return _not_run(str(error))
         self.agreed.add(template)
         return found[0]

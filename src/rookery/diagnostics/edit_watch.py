@@ -44,6 +44,8 @@ NEW_FAILURES = (
     "[automatic] The work was not offered as done, because it has new problems. Fix them, or say "
     "why they stay, then say again that it is done.\n\n{}"
 )
+RETURNED = "The edits broke something, so the model continues:\n{}"
+SHOWN_LINES = 6
 STILL_FAILING = "Some checks still fail:\n{}"
 
 
@@ -92,8 +94,8 @@ class EditWatch(EditChecks):
         for change in action.changes:
             if self._servers and _is_inside(change.path):
                 self._servers.before_edit(change.path, await self._text(change.path))
-        if action.changes and self._of_project and not self._results():
-            self._log.append(ChecksRun(checks=await self._check_project()))
+        if action.changes and self._wanted() - self._results().keys():
+            self._record(await self._check_project())
         for path in _written(action):
             exists = any(change.path == path and change.before for change in action.changes)
             for template in self._of_files:
@@ -125,30 +127,46 @@ class EditWatch(EditChecks):
     async def report(self, action: Action, permit: Permit, outcome: Outcome) -> Outcome:
         if outcome.ending is not Ending.DONE or not action.changes:
             return outcome
-        shown = [c for c in action.changes if not (permit.withheld and permit.withheld(c.path))]
+        withheld = permit.withheld or (lambda path: False)
+        shown = [change for change in action.changes if not withheld(change.path)]
         said = [await self._file_failures(c.path) for c in shown if c.after]
         if self._servers:
             for change in filter(lambda each: _is_inside(each.path), shown):
                 text = await self._text(change.path) if change.after else None
                 self._servers.after_edit(change.path, text)
-            said.append(await self._new_problems(self._servers))
+            await self._servers.wait([change.path for change in shown])
+            said.append(self._new_problems(self._servers, withheld))
         return replace(outcome, text="\n\n".join(filter(None, [outcome.text, *said])))
 
     async def end_turn(self) -> None:
         """Problems go back to the model once for each message of the user."""
         if not self._edited():
             return
-        found = [await self._new_problems(self._servers, late=True)] if self._servers else []
-        runs = await self._check_project() if self._of_project and self._results() else ()
+        found = []
+        if self._servers:
+            await self._servers.wait()
+            found.append(self._new_problems(self._servers, late=True))
+        runs = await self._check_project() if self._results() else ()
         failures = self._new_failures(runs)
         text = "\n\n".join(filter(None, [*found, failures]))
         returned = bool(text) and not self._was_returned()
-        if runs or returned:
-            self._log.append(ChecksRun(checks=runs, returned=returned))
+        self._record(runs, returned=returned)
         if returned:
+            self._log.append(
+                Noted(text=RETURNED.format("\n".join(text.splitlines()[:SHOWN_LINES])))
+            )
             self._log.append(Reminded(text=NEW_FAILURES.format(text)))
         elif failures:
             self._log.append(Noted(text=STILL_FAILING.format(failures)))
+
+    def _wanted(self) -> set[str]:
+        """The checks that were not refused."""
+        return {each for each in self._of_project if not self._commands.refuses(each)}
+
+    def _record(self, runs: Sequence[CheckRun], *, returned: bool = False) -> None:
+        done = tuple(run for run in runs if run.state != "not_run")
+        if done or returned:
+            self._log.append(ChecksRun(checks=done, returned=returned))
 
     def _new_failures(self, runs: Sequence[CheckRun]) -> str:
         before = self._results(before_turn=True)
@@ -159,7 +177,8 @@ class EditWatch(EditChecks):
 
     async def _check_project(self) -> tuple[CheckRun, ...]:
         runs = []
-        for template in self._of_project:
+        for template in filter(self._wanted().__contains__, self._of_project):
+            self._log.append(Noted(text=f"Checking: {template}"))
             result = await self._commands.run(
                 template, self._acting.act, kind=CHECK, notes=(FROM_SETTINGS.format("checks"),)
             )
@@ -198,11 +217,19 @@ class EditWatch(EditChecks):
                 fresh += [template] if before and before.state == "passed" else []
         return described(failures, fresh=fresh)
 
-    async def _new_problems(self, servers: LanguageServers, *, late: bool = False) -> str:
+    def _new_problems(
+        self,
+        servers: LanguageServers,
+        withheld: Callable[[str], bool] = lambda path: False,
+        *,
+        late: bool = False,
+    ) -> str:
         """Problems that language servers found since the last time. When the work is said to be
         done, only errors are worth another answer."""
-        await servers.wait()
         found = servers.collect()
+        found.elsewhere = {
+            path: each for path, each in found.elsewhere.items() if not withheld(path)
+        }
         while servers.notes:
             self._log.append(Noted(text=servers.notes.pop(0)))
         if late:

@@ -25,11 +25,14 @@ from rookery.platform.piped_process import PipedProcess
 START_SECONDS = 60.0
 ANSWER_SECONDS = 30.0
 """How long to wait in the background for what a server says about a file."""
+MOST_UNANSWERED = 2
 LEAST_PATIENCE = 1.0
 QUIET_SECONDS = 0.2
 LONGEST_WORDS = 200
 MOST_OPEN = 40
 """Files that a server has open; the oldest is closed for another."""
+MOST_FILES = 2_000
+"""Files whose problems are kept."""
 _TYPES = {"created": 1, "changed": 2, "deleted": 3}
 
 Start = Callable[[FoundServer], Awaitable[PipedProcess]]
@@ -59,6 +62,7 @@ class LanguageServer:
         """What was reported last of each file."""
         self.failure = ""
         self._slowest = 0.0
+        self._unanswered = 0
         self._pulls = False
         """Whether the server reports problems when asked."""
 
@@ -99,7 +103,7 @@ class LanguageServer:
             "initializationOptions": self.found.row.options,
             "capabilities": _CAPABILITIES,
         }
-        with suppress(ServerGone):  # `listen` ends then, too
+        with suppress(ServerGone), anyio.move_on_after(START_SECONDS):  # `listen` ends then, too
             about = await connection.request("initialize", params)
             match about:
                 case {"capabilities": {"diagnosticProvider": dict()}}:
@@ -110,13 +114,14 @@ class LanguageServer:
             )
             self._connection = connection
             self._ready.set()
+        if self._connection is None and not connection.ended:
+            raise ServerGone(f"It did not start within {START_SECONDS:g} s.")
 
     async def ready(self) -> None:
         """Wait until the server can be used. Raises `ServerGone`."""
-        with anyio.move_on_after(START_SECONDS):
-            await self._ready.wait()
-        if self._connection is None or self.failure:
-            raise ServerGone(self.failure or f"It did not start within {START_SECONDS:g} s.")
+        await self._ready.wait()
+        if self.failure:
+            raise ServerGone(self.failure)
 
     def shows(self, path: str, text: str) -> bool:
         """Whether the server knows this text of the file."""
@@ -141,6 +146,7 @@ class LanguageServer:
             if before:
                 self._slowest = max(self._slowest, anyio.current_time() - started)
             await self._until_quiet()
+        self._unanswered = 0 if answered() else self._unanswered + 1
         return answered() or patience < ANSWER_SECONDS
 
     async def _ask_about(self, path: str) -> bool:
@@ -156,7 +162,10 @@ class LanguageServer:
 
     def _patience(self, path: str) -> float:
         """Servers that name no version report only what changed, so their silence is an answer.
-        How long that takes is learnt from their other answers."""
+        How long that takes is learnt from their other answers. One that does not answer is not
+        waited for."""
+        if self._unanswered >= MOST_UNANSWERED:
+            return LEAST_PATIENCE
         if path not in self._reports or self._versions[path] is not None:
             return ANSWER_SECONDS
         return min(max(LEAST_PATIENCE, 3 * self._slowest), ANSWER_SECONDS)
@@ -244,6 +253,8 @@ class LanguageServer:
 
     def _take_report(self, path: str, reported: list[Any], version: Any) -> None:
         known = self._open.get(path)
+        if known is None and len(self.problems) >= MOST_FILES:
+            return
         self.problems[path] = read_problems(path, reported, known.text if known else None)
         self._reports[path] = self._reports.get(path, 0) + 1
         self._versions[path] = version if isinstance(version, int) else None
@@ -264,8 +275,8 @@ class LanguageServer:
     def _answer(self, method: str, params: Any) -> Any:
         match method:
             case "workspace/configuration":
-                items = params.get("items", []) if isinstance(params, Mapping) else []
-                return [self._settings_of(each.get("section", "")) for each in items]
+                items = params.get("items") if isinstance(params, Mapping) else None
+                return [self._settings_of(each) for each in items or ()]
             case "workspace/workspaceFolders":
                 return [{"uri": self.found.root.as_uri(), "name": self.found.root.name}]
             case "workspace/applyEdit":
@@ -280,9 +291,10 @@ class LanguageServer:
                 return None
         raise LookupError(method)
 
-    def _settings_of(self, section: str) -> Any:
+    def _settings_of(self, item: Any) -> Any:
         value: Any = self._settings()
-        for name in section.split("."):
+        section = item.get("section") if isinstance(item, Mapping) else None
+        for name in str(section or "").split("."):
             value = value.get(name) if isinstance(value, Mapping) else None
         return value
 

@@ -36,7 +36,7 @@ class MessageReader:
         while (body := self._next()) is not None:
             try:
                 found.append(msgspec.json.decode(body))
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 raise ServerGone(f"It sent a message that is not JSON ({error}).") from error
         return found
 
@@ -134,11 +134,17 @@ class LspConnection:
             case {"method": str(method), "id": asked}:
                 await self._send({"id": asked, **self._reply_to(method, message.get("params"))})
             case {"method": str(method)}:
-                self._notified(method, message.get("params"))
+                self._notify_us(method, message.get("params"))
             case {"id": int(answered)} if answered in self._waiting:
                 reply = self._waiting[answered]
                 reply.result, reply.answered = message.get("result"), True
                 reply.arrived.set()
+
+    def _notify_us(self, method: str, params: Any) -> None:
+        try:
+            self._notified(method, params)
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
+            raise ServerGone(f"It sent a {method} that cannot be read.") from error
 
     def _reply_to(self, method: str, params: Any) -> dict[str, Any]:
         try:

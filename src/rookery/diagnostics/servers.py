@@ -5,7 +5,7 @@ report more than before is new. A job that takes too long goes on in the backgro
 finds comes with a later edit.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -58,10 +58,12 @@ class LanguageServers:
         *,
         start: Start,
         allowed: Callable[[], Awaitable[bool]],
+        readable: Callable[[str], bool],
         start_soon: Callable[..., None],
     ) -> None:
         """`allowed` returns whether servers may run here, which is asked before the first one
-        starts."""
+        starts; `readable` whether the agent may read a file."""
+        self._readable = readable
         self._workspace = workspace
         self._settings = settings
         self._start = start
@@ -92,11 +94,13 @@ class LanguageServers:
             if text is None or len(text) <= LARGEST_TEXT:
                 self._give(slot, partial(self._show, slot, path, text))
 
-    async def wait(self) -> None:
-        """Wait for the servers, but not longer than the settings say."""
+    async def wait(self, paths: Collection[str] | None = None) -> None:
+        """Wait for the servers, or for those of some files, but not longer than the settings
+        say."""
         with anyio.move_on_after(self._settings.seconds):
             for slot in self._slots.values():
-                await slot.idle.wait()
+                if paths is None or any(map(slot.found.row.serves, paths)):
+                    await slot.idle.wait()
 
     def collect(self) -> FoundProblems:
         """What the servers that have answered found since the last time."""
@@ -112,6 +116,7 @@ class LanguageServers:
         """Every problem that is known now."""
         servers = [slot.server for slot in self._slots.values() if slot.server]
         found = {each for server in servers for many in server.problems.values() for each in many}
+        found = {each for each in found if self._readable(each.path)}
         return list(map(str, sorted(found, key=lambda each: (each.path, each.line, each.column))))
 
     def _collect(self, slot: _Slot, found: FoundProblems) -> None:
@@ -119,7 +124,7 @@ class LanguageServers:
         for path, now in slot.server.problems.items():
             before = slot.known.get(path, () if slot.settled or path in self._edited else None)
             slot.known[path] = now
-            if before is None:
+            if before is None or not self._readable(path):
                 continue
             new = new_problems(before, now)
             if path in self._edited:
@@ -130,6 +135,8 @@ class LanguageServers:
         slot.settled = True
 
     def _slots_for(self, path: str) -> Iterator[_Slot]:
+        if not self._readable(path):
+            return
         rows, skip = self._rows, self._settings.skip
         for found in find_servers(path, self._workspace, rows=rows, skip=skip):
             key = found.row.name, found.root

@@ -63,10 +63,13 @@ class PipedProcess:
         """Raises `OSError` once the program no longer reads."""
         view = memoryview(data)
         while view:
+            if not self._input_open:  # by now the number may be another file's
+                raise BrokenPipeError("The input was closed.")
             try:
                 view = view[os.write(self._input, view) :]
             except BlockingIOError:
-                await anyio.wait_writable(self._input)
+                with suppress(anyio.ClosedResourceError):
+                    await anyio.wait_writable(self._input)
 
     async def read(self) -> bytes:
         """The next bytes of standard output; empty at its end."""
@@ -108,6 +111,7 @@ class PipedProcess:
     def _close_input(self) -> None:
         if self._input_open:
             self._input_open = False
+            anyio.notify_closing(self._input)
             os.close(self._input)
 
     async def _read_status(self) -> None:
