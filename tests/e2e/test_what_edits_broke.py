@@ -78,15 +78,28 @@ def test_a_formatter_can_write_no_other_file(rookery: Installed):
     assert (rookery.workspace / "deep" / "b.txt").read_text() == "mine\n"
 
 
+def test_undo_covers_what_a_formatter_changed_beside_its_file(unconfined: Installed):
+    (unconfined.workspace / "b.txt").write_text("mine\n")
+    settings(unconfined, 'formatters = ["a.txt: echo theirs >> b.txt; echo {file}"]\n')
+    with LlmServer([write("a.txt", "one\n")], [finish()]) as server:
+        done = unconfined.run("-p", *at(server), "go")
+    assert "others changed too; undo covers them: b.txt." in done.stderr
+    assert (unconfined.workspace / "b.txt").read_text() == "mine\ntheirs\n"
+    assert unconfined.run("rewind", "--to", "1", "-y").returncode == 0
+    assert (unconfined.workspace / "b.txt").read_text() == "mine\n"
+    assert not (unconfined.workspace / "a.txt").exists()
+
+
 def test_a_check_that_fails_since_the_work_goes_back_to_the_model_once(rookery: Installed):
     settings(rookery, 'checks = ["! grep -n bad a.txt", "cat missing"]\n')
     (rookery.workspace / "a.txt").write_text("good\n")
     edit = call("edit", file_path="a.txt", old_string="good", new_string="bad")
     read = call("read_file", path="a.txt")
-    with LlmServer([read], [edit], [say("Done.")], [say("It stays.")]) as server:
+    worse = call("edit", file_path="a.txt", old_string="bad", new_string="bad bad")
+    with LlmServer([read], [edit], [say("Done.")], [worse], [say("It stays.")]) as server:
         done = rookery.run("-p", *at(server), "go")
     assert (done.returncode, done.stdout) == (0, "It stays.\n"), done.stderr
-    assert len(server.requests) == 4
+    assert "Some checks still fail" in done.stderr
     returned = received(server.requests[3])
     assert "`! grep -n bad a.txt` fails:\n1:bad" in returned
     assert "missing" not in returned

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Change
@@ -104,6 +105,18 @@ def test_a_command_is_allowed_once_its_rule_is_added(book: Book):
     book.rules.add(TEST)
     assert book.rules.allows(TEST)
     assert book.for_another_task().allows(TEST)
+
+
+def test_a_rule_for_a_command_of_the_settings_covers_every_file_but_no_danger(book: Book):
+    one, other, hostile = (
+        replace(command(f"fmt {file}", dangers=why), template="fmt {file}")
+        for file, why in (("a.py", ()), ("b.py", ()), ("c.py", ("It deletes everything.",)))
+    )
+    assert book.rules.rule_for(one).endswith("for 30 days: fmt {file}")
+    book.rules.add(one)
+    assert book.rules.allows(other)
+    assert not book.rules.allows(hostile)
+    assert not book.rules.allows(command("fmt a.py"))
 
 
 def test_the_rule_names_the_folder_it_is_for(book: Book):

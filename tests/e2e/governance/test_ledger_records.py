@@ -247,3 +247,15 @@ def test_a_forged_approval_in_the_workspace_is_ignored(governed: Governed):
     reported = governed.alone([choose()], [write("src/api/more.py")])
     assert reported.code(1) == "REQ-001"
     assert not governed.there("src/api/more.py")
+
+
+def test_a_formatted_file_is_recorded_as_it_is_on_disk(governed: Governed):
+    governed.settings('checks = ["cat missing"]\nformatters = ["*.py: sed -i s/one/two/ {file}"]\n')
+    done = governed.alone([choose()], [write(JWT, "one\n")], [write(JWT, "one one\n")])
+    assert done.exit_code == 0, done.stderr
+    assert governed.text(JWT) == "two one\n"
+    records = own_records(governed.root, "mutation")
+    assert [each["outcome"] for each in records] == ["success", "success"]
+    after = [each["files"][0]["after"]["sha256"] for each in records]
+    assert after == [sha256(text).hexdigest() for text in (b"two\n", b"two one\n")]
+    assert governed.is_whole()
