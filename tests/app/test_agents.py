@@ -1,5 +1,7 @@
 """Agents that run side by side, in the real host: explorers, workers and what becomes of them."""
 
+import os
+import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from rookery.core.facts import (
     ChildBegan,
     Event,
     Fact,
+    OutputStreamed,
     TaskClosed,
     TaskOpened,
     ToolFinished,
@@ -26,6 +29,7 @@ from rookery.core.settings import Settings
 from rookery.core.settings_sections import LimitSettings
 from rookery.protocol.attend import Response, Say, attend
 from rookery.protocol.codec import Host
+from support.processes import command_line, descendants
 from support.protocol_hosts import workplace
 from support.repositories import copy_of, git
 
@@ -307,6 +311,32 @@ async def test_cancelling_stops_all_and_they_go_on_unless_the_user_says_somethin
     assert resumed
     assert report.startswith(f"The agents have ended: 2 {'done' if word == 'yes' else 'stopped'}.")
     assert worktrees(tmp_path) == (["agent-one", "agent-two"] if word == "yes" else [])
+
+
+async def test_cancelling_waits_for_the_processes_of_agents(tmp_path: Path):
+    copy_of(repository, tmp_path / "work")
+    mark = f"9{uuid.uuid4().int % 10**12:012d}"
+
+    def running() -> list[int]:
+        return [pid for pid in descendants(os.getpid()) if mark in command_line(pid).decode()]
+
+    async def reply(asked: Asked) -> Response:
+        assert asked.ask is AskKind.RESUME_TASK
+        assert not running()
+        return Say("message", "Stop it.")
+
+    async def cancel() -> None:
+        await watch.until("one", OutputStreamed)
+        await watch.until("two", OutputStreamed)
+        assert len(running()) >= 2
+        await host.send(Cancel(task_id=TASK))
+
+    long = [run(f"echo started; sleep {mark}"), say("never")]
+    parts = script(start(works("one"), works("two")), say("Done."), one=long, two=long)
+    async with workplace(tmp_path, parts, level=Level.AUTO) as host, anyio.create_task_group() as g:
+        watch = Watch(host, reply)
+        g.start_soon(cancel)
+        assert "2 stopped" in await watch.play()
 
 
 async def test_one_agent_is_stopped_alone(tmp_path: Path):

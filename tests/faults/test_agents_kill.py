@@ -19,6 +19,7 @@ import yaml
 from msgspec import Struct
 
 from rookery.core.facts import Ending, Event, TaskClosed, TaskOpened, ToolFinished, ToolStarted
+from rookery.core.limits import MIB
 from rookery.storage.journal import read_events
 from rookery.storage.journal_lines import JOURNAL, never_started
 from rookery.storage.verify import verify
@@ -151,6 +152,22 @@ def test_agents_killed_after_every_lasting_fact_resume(
         ground = Ground(tmp_path / f"run-{nth}")
         before = killed(ground, server, f"journal.synced:{nth}")
         demand_complete(ground, ground.run(server, again(ground)), before)
+
+
+def test_a_worktree_that_cannot_be_made_fails_its_worker_only(
+    server: CommandServer, tmp_path: Path
+):
+    ground = Ground(tmp_path / "run")
+    (ground.work / "big.bin").write_bytes(bytes(3 * MIB))
+    git(ground.work, "add", ".")
+    git(ground.work, "commit", "-q", "-m", "big")
+    ended = ground.run(server, ground.first, largest_file=2 * MIB)
+    assert (ended.code, ended.left, ended.out) == (0, False, DONE), ended.err
+    (report,) = [e.fact for e in ground.events() if isinstance(e.fact, ToolFinished)]
+    assert [end.fate for end in report.agents] == ["done", "failed", "failed"]
+    assert "The worktree for fixer could not be created: " in report.text
+    assert not ground.worktrees
+    assert git(ground.work, "branch", "--format=%(refname:short)").split() == ["main"]
 
 
 def killed(ground: Ground, server: CommandServer, instant: str) -> dict[str, list[Event]]:

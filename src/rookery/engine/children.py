@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from rookery.core.facts import (
+    AgentResult,
     AgentTask,
     ChildBegan,
     Ending,
@@ -134,7 +135,12 @@ class SubTasks:
         ends = await (work.stop(agents) if stop else work.run(agents))
         spent = used_together(self._log.state.spent, *(end.used for end in ends))
         ending = Ending.DONE if any(end.fate == "done" for end in ends) else Ending.FAILED
-        return Outcome(text=agents_report(agents, ends), ending=ending, spent=spent)
+        results = tuple(
+            AgentResult(task_id=agent.task_id, fate=end.fate, cost=end.used.cost)
+            for agent, end in zip(agents, ends, strict=True)
+        )
+        text = agents_report(agents, ends)
+        return Outcome(text=text, ending=ending, spent=spent, agents=results)
 
     def ended(self, task_id: str) -> EventLog | None:
         """The log of a child that has ended; its folder may be gone by now."""

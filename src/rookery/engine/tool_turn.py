@@ -237,6 +237,7 @@ def finished(call: ToolCall, outcome: Outcome, hide: Hiding) -> ToolFinished:
         spent=outcome.spent,
         refusal=outcome.refusal,
         would_change=outcome.would_change,
+        agents=outcome.agents,
     )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
+    AgentResult,
     AgentTask,
     Answered,
     Asked,
@@ -14,6 +15,7 @@ from rookery.core.facts import (
     TaskClosed,
     TaskFailed,
     TaskOpened,
+    ToolFinished,
     ToolStarted,
     Usage,
 )
@@ -52,6 +54,14 @@ def test_an_agent_is_shown_with_its_state_cost_and_last_action(facts: tuple[Fact
         assert agents.see_of("a", fact)
     assert [row.text for row in agents.rows] == [shown]
     assert agents.see_of("other", OPENED) is None
+
+
+def test_the_end_of_the_call_says_how_its_agents_ended():
+    agents = AgentRows()
+    agents.see(STARTED)
+    end = AgentResult(task_id="a", fate="out of budget", cost=0.25)
+    agents.see(ToolFinished(call_id="c", text="", agents=(end,)))
+    assert agents.text == "  scout (explorer): out of budget  $0.2500"
 
 
 def test_cancelling_the_session_stops_its_agents():

@@ -130,6 +130,14 @@ class AgentTask(Struct, frozen=True, kw_only=True):
         return "worker" if self.worktree else "explorer"
 
 
+class AgentResult(Struct, frozen=True, kw_only=True):
+    """How an agent ended, and what its own requests cost."""
+
+    task_id: str
+    fate: Literal["done", "failed", "stopped", "out of budget"]
+    cost: float = 0.0
+
+
 class ToolStarted(Lasting, frozen=True, kw_only=True):
     """Written before the first effect: what the call is about to do, and to what."""
 
@@ -182,6 +190,7 @@ class ToolFinished(Lasting, frozen=True, kw_only=True):
     """Code of the governance rule that refused the call."""
     would_change: bool = False
     """Whether a refused call might have changed something."""
+    agents: tuple[AgentResult, ...] = ()
 
 
 class CommandQuiet(Passing, frozen=True, kw_only=True):

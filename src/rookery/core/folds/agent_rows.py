@@ -22,6 +22,7 @@ from rookery.core.facts import (
     TaskFailed,
     TaskOpened,
     TaskReopened,
+    ToolFinished,
     ToolStarted,
 )
 
@@ -82,6 +83,10 @@ class AgentRows:
                 for agent in agents:
                     row = AgentRow(task_id=agent.task_id, name=agent.name, kind=agent.kind)
                     self._rows[agent.task_id] = row
+            case ToolFinished(agents=agents):
+                for end in agents:
+                    if ended := self._rows.get(end.task_id):
+                        self._rows[end.task_id] = replace(ended, state=end.fate, cost=end.cost)
             case StepCancelled():
                 for row in self.running:
                     self._rows[row.task_id] = replace(row, state="stopped")

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
-from rookery.core.facts import AgentTask, Change, Ending, Seen, Spent
+from rookery.core.facts import AgentResult, AgentTask, Change, Ending, Seen, Spent
 
 Errors: TypeAlias = Literal["kept", "with output", "dropped"]
 When: TypeAlias = Literal["always", "succeeded", "failed"]
@@ -161,6 +161,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Whether a refused call might have changed something."""
     blocked: tuple[str, ...] = ()
     """Hosts it was blocked from, as `host:port`."""
+    agents: tuple[AgentResult, ...] = ()
+    """How the agents ended that did the work."""
     halts: bool = False
     """Whether a hook stops the task after this call."""
 

@@ -123,10 +123,13 @@ def listed_sessions(
     known = {id: _current(record, stored.get(id), store) for id, record in recorded}
 
     def is_listed(session: TaskSummary) -> bool:
-        record = known.get(root_of(session, stored))
+        root = root_of(session, stored)
+        record = known.get(root)
         if record and record.archived and not archived:
             return False
-        return here is None or session.workspace == here or record is not None
+        # a worker of the folder's session has a worktree of its own
+        folders = (session.workspace, stored[root].workspace if root in stored else "")
+        return here is None or here in folders or record is not None
 
     waiting = [
         _not_started(each) for each in known.values() if not each.announced or each.process_open

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, get_args
 import click
 
 from rookery import NAME
+from rookery.core.folds.agent_rows import AgentRows, agents_in
 from rookery.core.folds.view import View
 from rookery.core.text.characters import whole
 from rookery.core.text.terminal_text import Paint, cells_of, counted, harmless, harmless_line
@@ -84,7 +85,9 @@ def show_command(
     everyone = store.list()
     family = family_of(everyone, task_id)
     if tree:
-        print("\n".join(_tree(family, short_ids([task_id, *(one.id for one in everyone)]), paint)))
+        agents = agents_in(list(store.read(task_id)), {})
+        short = short_ids([task_id, *(one.id for one in everyone)])
+        print("\n".join(_tree(family, agents, short, paint)))
         return 0
     view = view_of(list(store.read(task_id)))
     print(paint.dim(header(family[0][1], view)))
@@ -135,11 +138,17 @@ def _when(ts: int) -> str:
 
 
 def _tree(
-    family: Sequence[tuple[int, TaskSummary]], short: Mapping[str, str], paint: Paint
+    family: Sequence[tuple[int, TaskSummary]],
+    agents: AgentRows,
+    short: Mapping[str, str],
+    paint: Paint,
 ) -> Iterator[str]:
     for depth, one in family:
-        facts = ", ".join(filter(None, [str(one.status), one.mode, money(one.cost)]))
-        line = f"{branch(depth)}{short[one.id]}  {one_line(one.title)}"
+        agent = agents.find(one.id)
+        state = agent.state if agent and not agent.runs else str(one.status)
+        name = f"{harmless_line(agent.name)}: " if agent else ""
+        facts = ", ".join(filter(None, [state, one.mode, money(one.cost)]))
+        line = f"{branch(depth)}{short[one.id]}  {name}{one_line(one.title)}"
         yield f"{line}  {paint.dim(harmless_line(f'({facts})'))}"
 
 
