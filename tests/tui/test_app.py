@@ -329,7 +329,8 @@ async def test_a_result_can_be_redrawn_copied_and_followed_up():
         await played.settle()
         before = played.screen
         assert "✔ The discount is taken in percent now" in before
-        await played.press("ctrl+l")
+        await played.type("/theme light")
+        await played.press("enter")
         await played.settle()
         assert played.app.theme == "light"
         assert played.screen == before

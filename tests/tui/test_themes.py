@@ -90,5 +90,3 @@ async def test_a_marked_theme_is_previewed_and_escape_returns_to_the_old_one(tmp
         await it.type("/theme mine")
         await it.press("enter")
         await it.until(lambda: it.app.theme == "mine")
-        await it.press("ctrl+l")
-        await it.until(lambda: it.app.theme == DARK)

@@ -37,7 +37,7 @@ from rookery.tui.theme import DARK
 from rookery.tui.vim_keys import VimState
 
 SIDE_SCREEN_ACTIONS = (
-    *("interrupt", "leave", "command", "copy", "toggle_theme", "use_theme", "suspend_process"),
+    *("interrupt", "leave", "command", "copy", "redraw", "use_theme", "suspend_process"),
 )
 """Actions that stay available while a side screen is open."""
 
@@ -60,7 +60,7 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     """Exit when the task is done."""
     home: str = ""
     theme: str = DARK
-    themes: Path = Path()
+    themes: Path | None = None
     """Folder of the user's own themes."""
     vim: bool = False
     """Whether the input area has vim's keys."""
@@ -202,7 +202,8 @@ class FullScreen(KeyActions):
         self._status_updates.update_status()
         self._page.status.spin()
         seconds = self._opening.suggestion_seconds
-        self._own_status.update(self._status_updates.fields, self.about.workspace, self._start)
+        if self._own_status.is_used:
+            self._own_status.update(self._status_updates.fields, self.about.workspace, self._start)
         await self._questions.count_down(seconds, automatic=self._status_updates.automatic)
 
     # events
@@ -269,6 +270,9 @@ class FullScreen(KeyActions):
             await self._send_message("")
         elif question and question.asked.ask is AskKind.RESUME_TASK:
             await self._questions.answer(question, question.answer("yes"))
+
+    async def on_composer_leave_wanted(self) -> None:
+        await self.action_interrupt()
 
     def on_composer_editor_wanted(self) -> None:
         self.action_edit_draft()

@@ -73,6 +73,9 @@ class Composer(TextArea):
     class Unused(Message):
         """Posted for Enter in an empty input area."""
 
+    class LeaveWanted(Message):
+        """Posted for Ctrl+D in an empty input area."""
+
     class EditorWanted(Message):
         """Posted for Ctrl+X Ctrl+E."""
 
@@ -146,8 +149,19 @@ class Composer(TextArea):
                 self.post_message(self.EditorWanted())
             case "shift+enter" | "alt+enter" | "ctrl+j":
                 self.insert("\n")
+            case "enter" if self._ends_with_backslash:
+                self.action_delete_left()
+                self.insert("\n")
             case "enter":
                 self.action_submit()
+            case "ctrl+d" if not self.text:
+                self.post_message(self.LeaveWanted())
+            case "ctrl+underscore":
+                self.undo()
+            case "ctrl+p":
+                return self._recall(-1)
+            case "ctrl+n":
+                return self._recall(1)
             case "up" if self.cursor_at_first_line:
                 return self._recall(-1)
             case "down" if self.cursor_at_last_line:
@@ -198,6 +212,13 @@ class Composer(TextArea):
     def _begin_insert_mode(self) -> None:
         if self.vim:
             self.vim = replace(self.vim, mode=VimMode.INSERT, pending="")
+
+    @property
+    def _ends_with_backslash(self) -> bool:
+        """Whether a backslash stands before the cursor, at the end of its line."""
+        row, column = self.cursor_location
+        line = self.document.get_line(row)
+        return line.endswith("\\") and column == len(line)
 
     async def _on_paste(self, event: events.Paste) -> None:
         self._note_start(event)

@@ -21,7 +21,7 @@ from rookery.tui.rows.lines import RowKind
 from rookery.tui.session_view import BUSY
 from rookery.tui.status_updates import REWIND_AGAIN, STOP_AGAIN
 from rookery.tui.task_controller import TaskController
-from rookery.tui.theme import DARK, LIGHT, THEMES, load_themes, textual_theme
+from rookery.tui.theme import THEMES, load_themes, textual_theme
 from rookery.tui.vim_keys import VimState
 
 
@@ -45,7 +45,7 @@ class KeyActions(TaskController):
         super().__init__(host, theme, inputs, home=home, notify=notify, driver=driver)
         page = self._page
         self._picker_control = PickerControl(self, page.slot, page.composer)
-        self.themes_folder = Path()
+        self.themes_folder: Path | None = None
         """Where the user's own themes are."""
         self._drafting = Drafting(self, self, page.composer, inputs)
 
@@ -199,14 +199,16 @@ class KeyActions(TaskController):
         else:
             self.toast("There is nothing to copy yet.")
 
-    def action_toggle_theme(self) -> None:
-        self.action_use_theme(next_name(self.theme, (DARK, LIGHT)))
+    def action_redraw(self) -> None:
+        """Paint everything again, after another program wrote to the terminal."""
+        self._page.redraw()
+        self.refresh(layout=True)
 
     def action_choose_theme(self, name: str = "") -> None:
         """Use the theme, or list all of them."""
         from rookery.tui.screens.theme_screen import ThemeScreen
 
-        for problem in load_themes(self.themes_folder):
+        for problem in load_themes(self.themes_folder) if self.themes_folder else ():
             self.toast(str(problem), "warning")
         if not name:
             self.push_screen(ThemeScreen(self))

@@ -20,7 +20,7 @@ APP_KEYS: list[BindingType] = [
     Binding("ctrl+t", "todos", "To-do list", priority=True),
     Binding("ctrl+b", "background", "Move the running command to the background", priority=True),
     Binding("ctrl+y", "copy", "Copy the selection or the last answer", priority=True),
-    Binding("ctrl+l", "toggle_theme", "Switch between dark and light", priority=True),
+    Binding("ctrl+l", "redraw", "Redraw the screen", priority=True),
     Binding("ctrl+z", "suspend_process", "Suspend; `fg` returns", priority=True),
     Binding("f1", "command('help')", "Help", priority=True),
     Binding("f2,ctrl+r", "command('tasks')", "Earlier tasks", priority=True),
@@ -34,6 +34,7 @@ APP_KEYS: list[BindingType] = [
 COMPOSER_KEYS: list[BindingType] = [
     Binding("enter", "submit", "Send", show=False, priority=False),
     Binding("shift+enter,alt+enter,ctrl+j", "break_line", "New line", show=False),
+    Binding("ctrl+underscore", "undo", "Undo in the input", show=False),
     Binding("ctrl+v", "attach", "Attach the image in the clipboard", show=False),
     Binding("backspace", "erase", "In an empty input: remove the last image", show=False),
 ]

@@ -225,6 +225,7 @@ COMMANDS = (
     ScreenCommand("export", "write the conversation to a file", "[FILE]", do=_export),
     ScreenCommand("theme", "list the themes and use one", "[NAME]", do=_theme),
     ScreenCommand("config", "model, mode and where settings are"),
+    ScreenCommand("editor", "write the message in your own editor", press="edit_draft"),
     ScreenCommand("vim", "turn vim keys in the input on or off", press="toggle_vim"),
     ScreenCommand("quit", "exit; the session is kept", press="leave"),
 )

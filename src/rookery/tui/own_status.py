@@ -82,6 +82,10 @@ class OwnStatus:
         self._branch_until = 0.0
 
     @property
+    def is_used(self) -> bool:
+        return bool(self._template or self._command)
+
+    @property
     def problem(self) -> str:
         """Why the template cannot be used as it is."""
         unknown = unknown_fields(self._template)
@@ -94,7 +98,7 @@ class OwnStatus:
         start: Callable[[Coroutine[Any, Any, object]], object],
     ) -> None:
         """Show the current line. `start` runs the command in the background."""
-        if not (self._template or self._command) or not workspace:
+        if not workspace:
             return
         fields = replace(fields, branch=self._branch_now(workspace))
         if fields == self._fields or self._is_running:
