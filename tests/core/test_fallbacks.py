@@ -38,8 +38,8 @@ def busy_for(seconds: float, retry_after: float | None = None, **more: Any) -> T
     return TaskState(failure=failure, failures=1, spent=spent, sent_at=100.0, **more)
 
 
-GONE = FallBack(1, "It failed.")
-BUSY = FallBack(1, "Slow down.")
+GONE = FallBack(1)
+BUSY = FallBack(1)
 FAILED = Ask(AskKind.API_REQ_FAILED, "It failed.")
 AGAIN = CallModel(2, 1.0, reason="Slow down.")
 
@@ -52,7 +52,7 @@ AGAIN = CallModel(2, 1.0, reason="Slow down.")
         (busy_for(0, retry_after=60), CallModel(2, 60.0, True, "Slow down.")),
         (busy_for(0, retry_after=61), BUSY),
         (busy_for(30, retry_after=31), BUSY),
-        (busy_for(70, fallback=1), FallBack(2, "Slow down.")),
+        (busy_for(70, fallback=1), FallBack(2)),
         (busy_for(70, fallback=2), AGAIN),
         (after(FailureKind.NO_MODEL), GONE),
         (after(FailureKind.NO_MODEL, fallback=2), Ask(AskKind.INVALID_MODEL, "It failed.")),

@@ -93,9 +93,9 @@ def test_a_failed_request_can_be_retried_or_postponed(rookery: Installed):
         rookery.terminal(*at(server), "go") as terminal,
     ):
         terminal.wait_for("✗ anthropic needs a key")
-        terminal.wait_for("Try again? [y/N] ")
+        terminal.wait_for("Try again? [y/N, or /model NAME for another model] ")
         terminal.type("y")
-        terminal.wait_for("Try again? [y/N] ")
+        terminal.wait_for("Try again? [y/N, or /model NAME for another model] ")
         terminal.type("")
         assert terminal.exit_code() == 1
         [session] = rookery.sessions()

@@ -312,6 +312,7 @@ def test_silence_is_a_status():
     assert shown(Waiting(request_id="r", seconds=12), live=True) == "  no answer yet (12 s)"
     loading = Waiting(request_id="r", seconds=3, what="Loading \x1b[2Jm.gguf")
     assert shown(loading, live=True) == "  Loading ␛[2Jm.gguf (3 s)"
+    assert shown(loading, loading) == "  Loading ␛[2Jm.gguf\n"
 
 
 def test_a_command_that_writes_nothing_is_a_status():

@@ -92,6 +92,16 @@ async def test_a_task_that_cannot_be_opened_at_start_ends_with_its_own_error():
             assert str(app.crash) == HELD
 
 
+async def test_another_model_can_be_chosen_after_a_failed_request():
+    async with play() as played:
+        await played.ask(Asked(ask_id="a", ask=AskKind.API_REQ_FAILED, text="No credit."))
+        assert "/model use another model" in played.screen
+        await played.type("/model b-model")
+        await played.press("enter")
+        await played.until(lambda: bool(played.sent(SwitchModel)))
+        assert played.panel.asked
+
+
 async def test_a_word_in_the_input_answers_like_its_key():
     async with play() as played:
         for word, reply in (("y", "yes"), ("Yes", "yes"), ("no", "no")):

@@ -118,7 +118,6 @@ class FallBack(Struct, frozen=True):
     """Go on with the model at `place` of the setting `fallback`, counted from 1."""
 
     place: int
-    reason: str
 
 
 class Close(Struct, frozen=True):
@@ -248,7 +247,7 @@ def _after_failure(
     state: TaskState, failure: RequestFailed, limits: Limits, turn: TurnRules
 ) -> Step:
     if state.fallback < limits.fallbacks and _model_fails(state, failure, limits):
-        return FallBack(state.fallback + 1, failure.message)
+        return FallBack(state.fallback + 1)
     match failure.error:
         case FailureKind.OVERFLOW if state.cuts < MOST_CUTS:
             return Shorten(failure.message)

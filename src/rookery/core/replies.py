@@ -146,12 +146,11 @@ def stuck(mistakes: int) -> str:
     return f"The model made {count}. Give it a hint, or answer yes to let it try again."
 
 
-def fell_back(model: str, reason: str, to: FellBack) -> str:
-    """The note that another model answers, or why it cannot."""
+def fell_back(model: str, to: FellBack) -> str:
+    """The note that another model answers, or why it cannot. The failure itself is shown before."""
     if to.problem:
         return f"Skipped the fallback {to.model}. {to.problem}"
-    why = reason if reason.endswith("?") else f"{reason.rstrip('.')}."
-    return f"{model} cannot answer: {why} Continuing with {to.model} until your next message."
+    return f"{model} cannot answer. Continuing with {to.model} until your next message."
 
 
 def restored_files(restored: FilesRestored) -> str:

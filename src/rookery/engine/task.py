@@ -263,9 +263,9 @@ class Task:
             case Repair():
                 self.log.append(Noted(text=HISTORY_REPAIRED))
                 self.log.append(HistoryRepaired(upto=self.log.events[-1].seq))
-            case FallBack(place, reason):
+            case FallBack(place):
                 to = self._deps.fall_back(place)
-                self.log.append(Noted(text=fell_back(self.log.state.model, reason, to)))
+                self.log.append(Noted(text=fell_back(self.log.state.model, to)))
                 self.log.append(to)
             case Close():
                 await self._close_if_done(step)

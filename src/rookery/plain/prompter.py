@@ -205,7 +205,8 @@ class Prompter:
                 self._screen.sentence(self._screen.paint.yellow(harmless(asked.text)))
                 return await self._ask_to_continue("Try again? [Y/n, or a hint] ")
             case _:
-                return await self._ask_to_continue("Try again? [y/N] ", False)
+                question = "Try again? [y/N, or /model NAME for another model] "
+                return await self._ask_to_continue(question, False)
 
     async def _approve(self, asked: Asked) -> Response:
         self._show_action(asked)

@@ -93,9 +93,8 @@ def page_of(asked: Asked, step: QuestionStep) -> QuestionPage:
             trying = (("y", "let it try again"), ("r", "give a hint"), ("n", "stop"))
             return QuestionPage(title="The model is stuck", keys=trying)
         case _:
-            return QuestionPage(
-                title="The request failed", keys=(("y", "try again"), ("n", "stop"))
-            )
+            again = (("y", "try again"), ("n", "stop"), ("/model", "use another model"))
+            return QuestionPage(title="The request failed", keys=again)
 
 
 def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
@@ -117,7 +116,7 @@ def answer_letters(asked: Asked, step: QuestionStep) -> Collection[str]:
             count = min(9, len(suggestions(asked.text)))
             return [str(number) for number in range(1, count + 1)]
         case QuestionStep.ANSWER:
-            return [key for key, _ in page_of(asked, step).keys]
+            return [key for key, _ in page_of(asked, step).keys if len(key) == 1]
         case _:
             return ("y", "n")
 
