@@ -87,8 +87,6 @@ class PlainDisplay:
         self._output_lines = output_lines
         self._shows_result = shows_result
         self._arguments = 0
-        self._announced = ""
-        """What was last waited for, in output that is not live."""
         self._output = OutputExcerpt()
         self._retry_announced = False
         """Whether the next attempt of the request was already announced."""
@@ -272,12 +270,8 @@ class PlainDisplay:
                 if attempt > 1 and not self._retry_announced:
                     screen.line(paint.yellow("  trying again at once"))
                 self._retry_announced = False
-            case Waiting(what=what) if what and not screen.is_live:
-                if what != self._announced:
-                    screen.line(paint.dim(f"  {harmless_line(what)}"))
-                self._announced = what
             case Waiting(seconds=seconds, what=what):
-                screen.status(f"  {harmless_line(what) or 'no answer yet'} ({seconds:.0f} s)")
+                screen.waiting(harmless_line(what), seconds)
             case UserSpoke():
                 screen.line(paint.cyan("  queued for the model's next step"))
             case ModeSwitched(mode=mode):

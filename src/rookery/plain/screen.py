@@ -107,6 +107,7 @@ class Screen:
         self._unfinished = ""
         """What is being streamed into the last line, if that line has not ended."""
         self._status = ""
+        self._awaited = ""
         self._question = ""
         self._wrap = WordWrap()
 
@@ -153,6 +154,14 @@ class Screen:
             self.end_line()
             self._write(self.paint.dim(text))
             self._status = text
+
+    def waiting(self, what: str, seconds: float) -> None:
+        """Show why nothing happens: as a status or, if output is not live, as a line once."""
+        if self._live:
+            self.status(f"  {what or 'no answer yet'} ({seconds:.0f} s)")
+        elif what and what != self._awaited:
+            self.line(self.paint.dim(f"  {what}"))
+            self._awaited = what
 
     @property
     def busy(self) -> bool:
