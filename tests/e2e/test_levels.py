@@ -105,3 +105,42 @@ def test_a_rule_for_commands_that_begin_alike_is_kept_listed_and_removed(unconfi
     rule_id = next(line.split()[0] for line in listed.splitlines() if "begin with" in line)
     assert unconfined.run("trust", "--forget-rule", rule_id).returncode == 0
     assert "begin with" not in unconfined.run("trust", "--list").stdout
+
+
+PLANNED = """\
+- calls: [{tool: write_to_file, arguments: {path: a.txt, content: "new\\n"}}]
+- calls: [{tool: present_plan, arguments: {plan: "# Plan\\n\\n- [ ] Write a.txt\\n"}}]
+- calls: [{tool: write_to_file, arguments: {path: a.txt, content: "new\\n"}}]
+- say: Done.
+"""
+
+
+def test_a_plan_is_the_result_of_a_run_and_is_carried_out_when_continued(unconfined: Installed):
+    script = unconfined.script(PLANNED)
+    done = unconfined.run("-p", "go", "--permission-mode", "plan", *script)
+    assert (done.returncode, done.stdout) == (0, "# Plan\n\n- [ ] Write a.txt\n\n")
+    assert not list(unconfined.workspace.iterdir())
+    again = unconfined.run("-p", "-c", "carry it out", *script)
+    assert (again.returncode, again.stdout) == (0, "Done.\n")
+    assert (unconfined.workspace / "a.txt").exists()
+
+
+def test_a_plan_is_commented_edited_and_approved_at_the_prompt(unconfined: Installed):
+    editor = unconfined.workspace.parent / "editor"
+    editor.write_text("#!/bin/sh\necho '- [ ] Mine' > $1\n")
+    editor.chmod(0o755)
+    first = "- calls: [{tool: present_plan, arguments: {plan: '1. First'}}]\n"
+    script = unconfined.script(first + PLANNED.partition("\n")[2])
+    flags = ("--no-tui", "--permission-mode", "plan")
+    with unconfined.terminal("go", *flags, *script, EDITOR=str(editor)) as terminal:
+        terminal.wait_for("plan · Carry out this plan?")
+        terminal.type("write a.txt")
+        terminal.wait_for("Write a.txt")
+        terminal.wait_for("plan · Carry out this plan?")
+        terminal.type("o")
+        terminal.wait_for("☐ Mine")
+        terminal.wait_for("plan · Carry out this plan?")
+        terminal.type("e")
+        terminal.wait_for("level edits")
+        terminal.wait_for("edits · Done. [Enter")
+    assert (unconfined.workspace / "a.txt").exists()

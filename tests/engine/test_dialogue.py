@@ -7,6 +7,7 @@ import pytest
 from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import Answer
 from rookery.core.facts import Answered, Asked, OfferWithdrawn
+from rookery.core.levels import Level
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
@@ -112,3 +113,45 @@ async def test_a_cancelled_question_takes_no_answer(talk: Talk):
         await talk.dialogue.ask(AskKind.FOLLOWUP, "Which?")
     with pytest.raises(CommandRejected):
         talk.say("q1", "message", "that one")
+
+
+PLAN = "- [ ] Write it"
+REFUSED = {
+    "no plan": ("", Answer(task_id="t1", ask_id="q1", reply="message", level=Level.EDITS)),
+    "a level that does nothing": (
+        PLAN,
+        Answer(task_id="t1", ask_id="q1", reply="message", level=Level.PLAN),
+    ),
+    "no": (PLAN, Answer(task_id="t1", ask_id="q1", reply="no", level=Level.EDITS)),
+    "a rule": (
+        PLAN,
+        Answer(task_id="t1", ask_id="q1", reply="message", level=Level.AUTO, by="policy"),
+    ),
+    "no such rule": ("", Answer(task_id="t1", ask_id="q1", reply="yes", prefix=True)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_only_a_person_approves_a_plan_and_only_a_plan_takes_a_level(name: str, talk: Talk):
+    plan, answer = REFUSED[name]
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: talk.dialogue.ask(AskKind.COMPLETION_RESULT, plan=plan))
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(CommandRejected):
+            talk.dialogue.answer(answer)
+        group.cancel_scope.cancel()
+    assert not any(isinstance(fact, Answered) for fact in talk.facts)
+
+
+@pytest.mark.parametrize(("text", "approved"), [("", PLAN), ("- [ ] Mine", "- [ ] Mine")])
+async def test_the_approved_plan_is_on_record_as_a_whole(talk: Talk, text: str, approved: str):
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: talk.dialogue.ask(AskKind.COMPLETION_RESULT, plan=PLAN))
+        await anyio.wait_all_tasks_blocked()
+        talk.dialogue.answer(
+            Answer(task_id="t1", ask_id="q1", reply="yes", text=text, level=Level.ASK)
+        )
+    said = [fact for fact in talk.facts if isinstance(fact, Answered)]
+    assert [(each.reply, each.text, each.level) for each in said] == [
+        ("message", approved, Level.ASK)
+    ]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rookery.core.commands import OpenTask
+from rookery.platform.editor import editor_command
 from rookery.tui.app import FullScreen, StartOptions
-from rookery.tui.drafting import editor_command
 from rookery.tui.input_files import DraftFile, InputHistory
 from rookery.tui.terminal_driver import early_message
 from support.scripted_host import ScriptedHost

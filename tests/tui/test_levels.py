@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, SwitchApproval
-from rookery.core.facts import switched_to
+from rookery.core.facts import Asked, CompletionOffered, switched_to
 from rookery.core.levels import Level
 from rookery.core.queries import AskPermissions, KnownRule, Permissions
 from support.tui_scenes import COMMAND, EDIT
@@ -65,3 +66,29 @@ async def test_a_rule_for_commands_that_begin_alike_is_shown_before_it_is_kept()
         await it.until(lambda: bool(it.sent(Answer)))
         (answer,) = it.sent(Answer)
         assert (answer.reply, answer.prefix, answer.always) == ("yes", True, False)
+
+
+PLAN = Asked(ask_id="p", ask=AskKind.COMPLETION_RESULT, plan="# Plan\n\n- [ ] Write a.txt")
+
+
+async def test_a_plan_is_approved_with_a_level_or_commented():
+    async with play() as it:
+        it.host.tell(CompletionOffered(result=PLAN.plan, plan="plan-1.md"), PLAN)
+        await it.see("Carry out this plan?")
+        await it.until(lambda: it.panel.live and it.panel.has_focus)
+        mine = replace(PLAN, plan="- [ ] Mine")
+        it.app._questions.show_again(mine)  # as after editing it
+        await it.see("[ ] Mine")
+        await it.until(lambda: it.panel.live and it.panel.has_focus)
+        await it.press("2")
+        await it.until(lambda: bool(it.sent(Answer)))
+        (answer,) = it.sent(Answer)
+        assert (answer.text, answer.level) == (mine.plan, Level.EDITS)
+        it.host.sent.clear()
+        it.host.tell(CompletionOffered(result="x", plan="p"), replace(PLAN, ask_id="p2"))
+        await it.until(lambda: it.panel.live and it.panel.has_focus)
+        await it.key_by_key("no, b.txt", pause=0.01)
+        await it.press("enter")
+        await it.until(lambda: bool(it.sent(Answer)))
+        (answer,) = it.sent(Answer)
+        assert (answer.reply, answer.text, answer.level) == ("message", "no, b.txt", None)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from rookery.app.briefing import Briefing
 from rookery.app.model_choice import Models
 from rookery.core.commands import (
+    Answer,
     Command,
     OpenTask,
     ReopenTask,
@@ -91,7 +92,11 @@ class LocalHost:
 
     async def send(self, command: Command) -> None:
         match command:
-            case SwitchApproval(level=Level.SANDBOXED) | ReopenTask(level=Level.SANDBOXED):
+            case (
+                SwitchApproval(level=Level.SANDBOXED)
+                | ReopenTask(level=Level.SANDBOXED)
+                | Answer(level=Level.SANDBOXED)
+            ):
                 await self._check_sandbox()
             case SwitchModel(provider=provider, model=model):
                 self._check_model(provider, model)

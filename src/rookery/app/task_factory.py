@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio.lowlevel
 
@@ -31,11 +31,13 @@ from rookery.engine.children import SubTasks
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.hooks import Hook
+from rookery.engine.ports.tool import Tool
 from rookery.engine.task import Task
 from rookery.engine.task_deps import HidingShell, TaskDeps
 from rookery.permissions.approval import AllowRules, ApprovalGate
 from rookery.permissions.restrictions import ModeLimits, Restrictions, TrustGate
 from rookery.permissions.stale_files import StaleGuard
+from rookery.platform.disk import put
 from rookery.prompting.environment import (
     EnvironmentDetails,
     ModifiedFiles,
@@ -44,6 +46,7 @@ from rookery.prompting.environment import (
     git_branch,
 )
 from rookery.storage.sessions import TaskArtifacts
+from rookery.tools.conversation import PresentPlan
 from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:
@@ -86,6 +89,12 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: SubTasks)
     def level() -> Level:
         return log.state.level or parts.consent.level
 
+    def planning() -> bool:
+        return level() is Level.PLAN and not log.state.parent
+
+    def own_tools() -> Mapping[str, Tool[Any]]:
+        return {**governance.rules.tools(), **({plans.name: plans} if planning() else {})}
+
     def browsed() -> Collection[str]:
         return browser.allowed if browser else ()
 
@@ -109,13 +118,14 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: SubTasks)
     )
     rules = task_rules(parts)
     edits = TaskEdits(parts, log)
+    plans = PresentPlan(planning, partial(_keep_plan, parts.store.folder(task_id)))
     deps = TaskDeps(
-        tools=parts.tools | ({browser.name: browser} if browser else {}),
-        equip=partial(briefing.equip, notify_user, lambda: governance.rules.tools()),
+        tools={**parts.tools, plans.name: plans} | ({browser.name: browser} if browser else {}),
+        equip=partial(briefing.equip, notify_user, own_tools),
         fall_back=parts.models.fall_back,
         sees_images=briefing.sees_images,
         details=details_source(
-            briefing, files, guard.known, now, intent_now, parts.finder.overview
+            briefing, files, guard.known, now, intent_now, parts.finder.overview, planning
         ),
         cache_key=sha256(os.fsencode(parts.workspace)).hexdigest()[:32],
         gather=briefing.gatherer(log, extra, edits.problems),
@@ -154,6 +164,14 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: SubTasks)
         hide=parts.hide,
     )
     return Task(task_id, log, deps, attend)
+
+
+def _keep_plan(folder: Path, text: str) -> str:
+    """Store a plan as the next file of the session, and return its path."""
+    number = sum(1 for _ in folder.glob("plan-*.md")) + 1
+    path = folder / f"plan-{number}.md"
+    put(path, [text.encode("utf-8", "replace")])
+    return str(path)
 
 
 def task_rules(parts: "HostParts") -> AllowRules:
@@ -244,11 +262,13 @@ def details_source(
     now: Callable[[], int],
     intent: Callable[[], Awaitable[str]],
     overview: Callable[[], Awaitable[str]],
+    planning: Callable[[], bool],
 ) -> Callable[[EventLog], Awaitable[Mapping[str, str]]]:
     """Return a function that reads the environment details that the model does not have yet.
 
     `known` returns the hashes of the files the model has seen, `intent` the active intent,
-    `overview` a listing of the workspace for the first request.
+    `overview` a listing of the workspace for the first request, `planning` whether the user wants a
+    plan first.
     """
     root = Path(files.boundaries.root)
     modified = ModifiedFiles(root, files)
@@ -273,6 +293,7 @@ def details_source(
             files=await overview() if listed else "",
             intent=await intent(),
             plan=log.state.plan,
+            planning=planning(),
             todos=log.state.todos if whole else None,
             rules=await briefing.rules_for(seen),
         )

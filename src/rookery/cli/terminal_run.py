@@ -44,7 +44,9 @@ class AttendedTask:
         self._interrupts = Interrupts()
         self._focus = Focus(run.task_id)
         self._keyboard: Keyboard | None = None
-        self._verdict = RunVerdict(automatic=run.consent.level is Level.AUTO)
+        self._verdict = RunVerdict(
+            automatic=run.consent.level is Level.AUTO, planning=run.consent.level is Level.PLAN
+        )
 
     async def run(self, host: Host) -> RunEnd:
         run = self._run

@@ -142,6 +142,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     """Add the rule in the question."""
     prefix: bool = False
     """Add the question's rule for all commands that begin like this one."""
+    level: Level | None = None
+    """Approve the plan in the question, or `text` instead of it, and carry it out at this level."""
     choice: Choice | None = None
     """A choice beyond yes and no, if the question offers it."""
     message_id: str = ""

@@ -36,14 +36,14 @@ _SENTENCES = {
     Level.PLAN: "only reads, then hands in a plan for your approval",
     Level.ASK: "asks before every change and command",
     Level.EDITS: "edits files without asking; asks before commands",
-    Level.SANDBOXED: "edits files, and runs commands in the sandbox without network, unasked",
+    Level.SANDBOXED: "edits files and runs commands unasked, without network",
     Level.AUTO: "acts without asking",
 }
 GUARD = "Destructive actions always ask."
 """What holds at every level."""
 ALWAYS_ASK = (
-    "deletes and writes outside the workspace, protected files, forced pushes, git reset --hard "
-    "and the like ask."
+    "Deletes and writes outside the workspace, protected files, forced pushes, git reset --hard "
+    "and the like always ask."
 )
 NO_SANDBOX = (
     "The level sandboxed needs a sandbox without network: bubblewrap, and sandbox.network not on. "

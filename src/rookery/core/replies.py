@@ -62,6 +62,10 @@ SUMMARISE = (
     "it was checked; errors and what mended them; what is being done now, and the next step. Leave "
     "out greetings, what is finished and of no more use, and this note."
 )
+PLAN_APPROVED = (
+    "[automatic] The user approved the plan as it is now among the environment details. Carry it "
+    "out, and keep the todo list up to date."
+)
 GO_ON = "[automatic] Go on."
 NEVER_RUN = (
     "This call was not run: the task was interrupted first. Call again if it is still needed."

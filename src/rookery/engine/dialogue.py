@@ -27,6 +27,7 @@ from rookery.core.facts import (
     TaskOpened,
     UserSpoke,
 )
+from rookery.core.levels import Level
 from rookery.core.text.output_preview import Hiding
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.hooks import TaskGovernance
@@ -191,6 +192,7 @@ class Dialogue:
         governance: IntentQuestion | None = None,
         prefix: str = "",
         harmless: bool = False,
+        plan: str = "",
     ) -> Answered:
         """Ask a question and wait for a client's answer."""
         question = Asked(
@@ -209,6 +211,7 @@ class Dialogue:
             prefix=self._hide(prefix),
             harmless=harmless,
             agent=self._agent,
+            plan=self._hide(plan),
         )
         while True:
             with self._pause():
@@ -265,6 +268,7 @@ class Dialogue:
         if (answer.always and not question.rule) or (answer.prefix and not question.prefix):
             raise CommandRejected("This can only be approved once, not always.")
         _check_choice(answer, question)
+        answer = _with_plan(answer, question)
         answered = Answered(
             ask_id=question.ask_id,
             ask=question.ask,
@@ -276,6 +280,7 @@ class Dialogue:
             choice=answer.choice,
             message_id=answer.message_id,
             prefix=answer.prefix,
+            level=answer.level,
         )
         event = self._log.append(answered)
         del self._open[question.ask_id]
@@ -310,6 +315,20 @@ def _check_choice(answer: Answer, question: Asked) -> None:
         raise CommandRejected(f"{answer.choice!r} cannot be combined with {answer.reply!r}.")
     if answer.choice != "halt" and answer.by != "user":
         raise CommandRejected("Only a person can approve actions outside the scope.")
+
+
+def _with_plan(answer: Answer, question: Asked) -> Answer:
+    """The answer with the whole plan that it approves, if it approves one."""
+    if answer.level is None:
+        return answer
+    if not question.plan:
+        raise CommandRejected("There is no plan to approve.")
+    if answer.level is Level.PLAN or answer.reply == "no":
+        raise CommandRejected("A plan is approved with the level ask, edits, sandboxed or auto.")
+    if answer.by != "user":
+        raise CommandRejected("Only a person can approve a plan.")
+    text = answer.text if answer.text.strip() else question.plan
+    return replace(answer, reply="message", text=text)
 
 
 class OpenOffer:

@@ -30,6 +30,7 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.folds.task_state import TaskState, advance, fold
+from rookery.core.levels import Level
 from rookery.core.replies import failed
 from rookery.engine.ports.actions import Outcome
 from rookery.engine.ports.hooks import LogStore
@@ -218,3 +219,9 @@ async def recover(task: Recoverable, stored: Callable[[str], Recoverable | None]
         finally:
             child.log.close()
         record_changes(task.log, running.call_id, child.log.events)
+
+
+def level_after_rewind(events: Sequence[Event], to: int, level: Level | None) -> Level | None:
+    """The level stays, unless a plan was approved since: then it is to be approved again."""
+    approved = any(isinstance(e.fact, Answered) and e.fact.level for e in events[to:])
+    return Level.PLAN if approved else level

@@ -27,7 +27,6 @@ from rookery.core.facts import (
     ToolFinished,
     switched_to,
 )
-from rookery.core.levels import Level
 from rookery.core.next_step import (
     Ask,
     CallModel,
@@ -50,7 +49,7 @@ from rookery.core.undo_plan import background_commands
 from rookery.engine.children import SubTasks
 from rookery.engine.context import Context
 from rookery.engine.dialogue import Dialogue, Prompts
-from rookery.engine.event_log import EventLog, outcome_of, resume_message
+from rookery.engine.event_log import EventLog, level_after_rewind, outcome_of, resume_message
 from rookery.engine.gate import Gate
 from rookery.engine.model_turn import Turnstile, WorkTime, model_turn
 from rookery.engine.ports.actions import Outcome
@@ -203,10 +202,10 @@ class Task:
         self._step.cancel()
 
     async def _rewind(self, to: int) -> None:
-        """Rewinding does not bring back a level that was left since, except that of planning."""
-        level = self.log.state.level
+        """Rewinding does not bring back a level that was left since."""
+        level = level_after_rewind(self.log.events, to, self.log.state.level)
         self.log.append(Rewound(to=to))
-        if self.log.state.level not in (level, Level.PLAN):
+        if self.log.state.level != level:
             self.log.append(switched_to(level))
 
     async def _note_cancelled(self) -> None:
@@ -248,7 +247,7 @@ class Task:
                 await self._reconcile(call)
             case Ask(AskKind.COMPLETION_RESULT, text):
                 if await self._is_done(step):
-                    await self.dialogue.ask(step.ask, text)
+                    await self.dialogue.ask(step.ask, text, plan=self.log.state.proposed)
             case Ask(ask, text):
                 await self.dialogue.ask(ask, text)
             case Gather(text):
@@ -292,7 +291,7 @@ class Task:
 
     async def _check_work(self) -> None:
         await self._checks.end_turn()
-        if self.log.state.completion is not None and not self.log.state.checked:
+        if self.log.state.unchecked:
             await self._deps.governance.rules.check(self._act, self._tool_context)
 
     async def _call_model(self, step: CallModel) -> None:

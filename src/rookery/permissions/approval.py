@@ -34,8 +34,7 @@ RULE_LIFETIME_MS = DAYS * 24 * 60 * 60 * 1000
 _KEPT = ("command", "prefix", "host", "web")
 _WEB = "web "
 PLANNING = (
-    "The user wants a plan first: until it is approved you only read. Finish with the plan as "
-    "your answer."
+    "The user wants a plan first: until it is approved you only read. Hand it in with present_plan."
 )
 
 

@@ -278,7 +278,7 @@ class PlainDisplay:
                 screen.line(paint.cyan(f"  now in {harmless_line(mode)} mode"))
             case ModelSwitched(model=model):
                 screen.line(paint.cyan(f"  now using {harmless_line(model)}"))
-            case ApprovalSwitched(to=Level() as level):
+            case ApprovalSwitched(to=Level() as level) | Answered(level=Level() as level):
                 guard = f" {GUARD}" if level is Level.AUTO else ""
                 screen.line(paint.cyan(f"  level {level}: {level.sentence}.{guard}"))
             case StepCancelled():

@@ -182,6 +182,10 @@ class Prompter:
         match asked.ask:
             case AskKind.FOLLOWUP:
                 return await self._ask_followup(asked)
+            case AskKind.COMPLETION_RESULT if asked.plan:
+                from rookery.plain.plan_prompt import PlanPrompt
+
+                return await PlanPrompt(self._screen, self._line).ask(asked)
             case AskKind.COMPLETION_RESULT:
                 return await self._ask_next()
             case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK if self._opening:

@@ -39,6 +39,10 @@ _STATUS = {"pending": "Pending", "in_progress": "In progress", "completed": "Com
 _NO_LIST = (
     "There is no todo list yet. Make one with update_todo_list if the work has several steps."
 )
+PLAN_FIRST = (
+    "The user wants a plan before anything is changed: only read, then hand the plan in with "
+    "present_plan."
+)
 _KEEP_LIST = "Keep it up to date with update_todo_list as the work goes on."
 
 
@@ -93,6 +97,8 @@ class EnvironmentDetails(Struct, frozen=True, kw_only=True):
     """The active intent, if governance requires one."""
     plan: str = ""
     """The plan that the user accepted."""
+    planning: bool = False
+    """Whether the user wants a plan before anything is changed."""
     todos: Sequence[Todo] | None = None
     rules: Mapping[str, str] = {}
     """Rules for the files that the model has seen, by title."""
@@ -195,6 +201,8 @@ def _sections(details: EnvironmentDetails) -> Iterator[tuple[str, str]]:
     yield from details.rules.items()
     if details.intent:
         yield "Intent", details.intent
+    if details.planning:
+        yield "Plan first", PLAN_FIRST
     if details.plan:
         yield "Plan that the user has accepted", quoted("plan", details.plan)
     if details.todos is not None:

@@ -38,6 +38,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
+from rookery.core.levels import Level
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
 
@@ -54,6 +55,8 @@ class Say(Struct, frozen=True):
     """The mode to continue in, if the answer was offered with one."""
     choice: Choice | None = None
     """The choice beyond yes and no in a governance question."""
+    level: Level | None = None
+    """Approve the plan, or the text instead of it, at this level."""
     prefix: bool = False
     """Add the question's rule for commands that begin like this one."""
 
@@ -242,6 +245,7 @@ def _spelled(task_id: str, asked: Asked, said: Say) -> Answer:
         digest=asked.digest,
         always=said.always,
         prefix=said.prefix,
+        level=said.level,
         choice=said.choice,
     )
 

@@ -172,7 +172,7 @@ class SlashLines:
         if event.fact.lasting:
             self._events.append(event)
         match event.fact:
-            case ApprovalSwitched(to=Level() as level):
+            case ApprovalSwitched(to=Level() as level) | Answered(level=Level() as level):
                 self.level = level
             case Asked(ask=AskKind.COMMAND_OUTPUT, ask_id=ask_id):
                 self._offer = ask_id
@@ -389,7 +389,7 @@ def permissions_text(known: Permissions) -> str:
             "To change it: /permissions LEVEL",
             "Rules in force; /permissions remove ID removes one:" if rules else "No rules.",
             *rules,
-            f"At every level: {ALWAYS_ASK}",
+            ALWAYS_ASK,
         ]
     )
 

@@ -246,8 +246,10 @@ class Troubles:
 class RunVerdict:
     """Watches a task to know whether its completion is a success."""
 
-    def __init__(self, *, automatic: bool) -> None:
-        """What an `automatic` run refuses needs approval whatever the flags say."""
+    def __init__(self, *, automatic: bool, planning: bool = False) -> None:
+        """What an `automatic` run refuses needs approval whatever the flags say. A run that is
+        `planning` changes nothing, so refusals say nothing about it."""
+        self._planning = planning
         self._troubles = Troubles()
         self._how_to_allow = ASK_ME if automatic else USE_YES
 
@@ -265,6 +267,6 @@ class RunVerdict:
         if code := governance.code:
             return RunEnd(end.fate, governance.reason, code)
         summary = denials.summary(self._how_to_allow)
-        if denials.all_changes_refused:
+        if denials.all_changes_refused and not self._planning:
             return RunEnd(end.fate, f"Nothing was changed: {summary}", "policy_denied")
         return replace(end, note=summary)

@@ -120,6 +120,46 @@ class AttemptCompletion:
         )
 
 
+class PresentPlanArgs(msgspec.Struct, forbid_unknown_fields=True):
+    plan: Annotated[
+        str, msgspec.Meta(description="All of it, in Markdown; the steps as - [ ] items.")
+    ]
+
+
+class PresentPlan:
+    """`planning` tells whether the user wants a plan. `keep` stores it as a file of the session,
+    and returns its path."""
+
+    name: ClassVar[str] = "present_plan"
+    description: ClassVar[str] = (
+        "Hand in the plan for approval. Call it alone, once you have read what you need."
+    )
+    arguments: ClassVar[type[msgspec.Struct]] = PresentPlanArgs
+    group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
+    traits: ClassVar[ToolTraits] = ToolTraits(hook_name="ExitPlanMode")
+
+    def __init__(self, planning: Callable[[], bool], keep: Callable[[str], str]) -> None:
+        self._planning = planning
+        self._keep = keep
+
+    async def prepare(self, args: PresentPlanArgs, ctx: ToolContext) -> Action:
+        if not self._planning():
+            raise BadArguments("The user wants no plan now. Go on with the task.")
+        if not args.plan.strip():
+            raise BadArguments("present_plan was called without a plan.")
+
+        async def perform(permit: Permit) -> Outcome:
+            path = await in_thread(lambda: self._keep(args.plan))
+            ctx.append(CompletionOffered(result=args.plan, plan=path))
+            return Outcome(text="The plan was shown to the user.")
+
+        return Action(
+            title="Hand in the plan",
+            perform=perform,
+            payload={"tool": "presentPlan", "plan": args.plan},
+        )
+
+
 UNATTENDED = "[automatic] Nobody is there to answer: the user has decided and allowed nothing."
 TAKEN = f"{UNATTENDED} Your own suggestion {{number}} was taken, which says no more than you did:"
 DECIDE = f"{UNATTENDED} Decide yourself and go on."

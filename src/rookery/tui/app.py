@@ -293,7 +293,9 @@ class FullScreen(KeyActions):
 
     async def on_ask_panel_chosen(self, message: AskPanel.Chosen) -> None:
         question = self._questions.open
-        if question and question.asked is message.asked:
+        if question and question.asked.plan:
+            await self.answer_plan(question, message.asked, message.suggestion.answer)
+        elif question and question.asked is message.asked:
             await self._questions.answer(question, *question.chosen(message.suggestion))
 
     def on_ask_panel_ignored(self, message: AskPanel.Ignored) -> None:

@@ -16,9 +16,16 @@ from textual.message import Message
 
 from rookery.core.asks import Choice, Reply, reply_of
 from rookery.core.facts import Asked
-from rookery.protocol.codec import OfferedAnswer, suggestions
+from rookery.protocol.codec import OfferedAnswer
 from rookery.tui.keys import PANEL_KEYS
-from rookery.tui.question_page import APPROVALS, CHOSEN, CONFIRMING, QuestionStep, answer_letters
+from rookery.tui.question_page import (
+    APPROVALS,
+    CHOSEN,
+    CONFIRMING,
+    QuestionStep,
+    answer_letters,
+    options_of,
+)
 from rookery.tui.shown_question import ShownQuestion
 
 TOO_EARLY = "{key} came before you could have read the question. Press it again to answer."
@@ -134,7 +141,7 @@ class AskPanel(ShownQuestion, can_focus=True):
     def action_pick(self, number: int) -> None:
         if self._step is not QuestionStep.CHOICE or self._asked is None or not self.live:
             return
-        offered = suggestions(self._asked.text)
+        offered = options_of(self._asked)
         if number <= len(offered):
             self._live = False
             self.post_message(self.Chosen(self._asked, offered[number - 1]))
@@ -144,7 +151,7 @@ class AskPanel(ShownQuestion, can_focus=True):
 
     def action_move(self, by: int) -> None:
         if self._step is QuestionStep.CHOICE and self._asked:
-            offered = suggestions(self._asked.text)
+            offered = options_of(self._asked)
             self._at = (self._at + by) % len(offered)
             self.redraw(keeps_place=True)
         else:

@@ -1,10 +1,9 @@
 """The draft in the input area: restored after a crash, and opened in the user's own editor."""
 
 import os
-import shlex
 import sys
 import termios
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,16 +12,10 @@ from typing import Any
 import anyio
 from textual.app import App, SuspendNotSupported
 
+from rookery.platform.editor import editor_command
 from rookery.tui.composer import Composer
 from rookery.tui.input_files import InputHistory
 from rookery.tui.interfaces import Controller
-
-USUAL_EDITOR = "vi"
-
-
-def editor_command(environ: Mapping[str, str]) -> list[str]:
-    """The user's editor with its options. Raises `ValueError` for an unbalanced quote."""
-    return shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or USUAL_EDITOR)
 
 
 class Drafting:
@@ -63,6 +56,18 @@ class Drafting:
         elif text != self._composer.text:
             self._composer.clear_draft()
             self._composer.set_text(text)
+
+    async def edited_plan(self, plan: str) -> str:
+        """The plan after editing; unchanged if the editor fails or leaves nothing."""
+        try:
+            text = await self._edited(editor_command(os.environ), plan)
+        except (OSError, ValueError, SuspendNotSupported) as error:
+            self._controller.toast(f"The editor could not be used: {error}", "error")
+            return plan
+        if not text or not text.strip():
+            self._controller.toast("The editor left no plan, so it is unchanged.", "warning")
+            return plan
+        return text
 
     async def edit_file(self, path: str) -> None:
         """Open a file of the user or the project in the user's editor."""

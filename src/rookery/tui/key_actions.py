@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
 from textual.driver import Driver
 
 from rookery.core.asks import AskKind
 from rookery.core.commands import SwitchApproval, SwitchMode
+from rookery.core.facts import Asked
 from rookery.core.levels import GUARD, Level, next_level
 from rookery.core.queries import AskModes, AskPermissions
 from rookery.errors import CommandRejected
@@ -16,9 +18,10 @@ from rookery.tui.drafting import Drafting
 from rookery.tui.input_files import InputHistory
 from rookery.tui.own_commands import run_command
 from rookery.tui.picker_control import PickerControl
+from rookery.tui.question_page import PLAN_ANSWERS
 from rookery.tui.question_queue import Notify
 from rookery.tui.rows.lines import RowKind
-from rookery.tui.session_view import BUSY
+from rookery.tui.session_view import BUSY, OpenQuestion
 from rookery.tui.status_updates import REWIND_AGAIN, STOP_AGAIN
 from rookery.tui.task_controller import TaskController
 from rookery.tui.theme import THEMES, load_themes, textual_theme
@@ -64,7 +67,8 @@ class KeyActions(TaskController):
 
     async def action_leave(self) -> None:
         question = self._session.question
-        if question and question.asked.ask is AskKind.COMPLETION_RESULT:
+        done = question and question.asked.ask is AskKind.COMPLETION_RESULT
+        if question and done and not question.asked.plan:
             await self.send(question.answer("yes"))
         self.exit(RunEnd(Fate.LEFT))
 
@@ -114,6 +118,16 @@ class KeyActions(TaskController):
         here = next((at for at, place in enumerate(order) if place.has_focus), -1)
         order[(here + 1) % len(order)].focus()
 
+    async def answer_plan(self, question: OpenQuestion, shown: Asked, answer: str) -> None:
+        """Approve the plan as it is shown, or open it in the user's editor."""
+        level = PLAN_ANSWERS[answer]
+        if level:
+            approved = question.answer("message", shown.plan, level=level)
+            await self._questions.answer(question, approved)
+        else:
+            text = await self._drafting.edited_plan(shown.plan)
+            self._questions.show_again(replace(shown, plan=text))
+
     async def action_next_level(self) -> None:
         """Change the level of the session, or of the next one."""
         try:
@@ -124,7 +138,7 @@ class KeyActions(TaskController):
         level = next_level(self._status_updates.level, sandboxed=Level.SANDBOXED in known.levels)
         if await self.send(SwitchApproval(task_id=self.task_id or "", level=level)):
             guard = f" {GUARD}" if level is Level.AUTO else ""
-            self.toast(f"{level}: {level.sentence}.{guard}")
+            self.toast(f"{level.sentence.capitalize()}.{guard}")
             self._status_updates.update_all()
 
     async def action_next_mode(self) -> None:

@@ -13,8 +13,9 @@ from rich.text import Text
 
 from rookery.core.asks import AskedReason, AskedTarget, AskKind, Choice, IntentQuestion
 from rookery.core.facts import Asked
+from rookery.core.levels import Level
 from rookery.core.text.terminal_text import approvable, harmless, plainly_visible, visible_line
-from rookery.protocol.codec import ceiling, followup, suggestions
+from rookery.protocol.codec import OfferedAnswer, ceiling, followup, suggestions
 from rookery.tui.rows.lines import TAB, Piece, as_pieces, indented, text_pieces, wrapped
 from rookery.tui.rows.markdown import GrowingMarkdownLines
 from rookery.tui.rows.tool_calls import diff_pieces, is_edit, parse_payload
@@ -57,8 +58,24 @@ class QuestionPage(Struct, frozen=True, kw_only=True):
     """Each key with its label."""
 
 
+PLAN_ANSWERS: dict[str, Level | None] = {
+    "Carry it out, and ask before each change": Level.ASK,
+    "Carry it out, and edit files without asking": Level.EDITS,
+    "Carry it out without asking": Level.AUTO,
+    "Open it in my editor first": None,
+}
+"""The answers to a plan, with the level that each approves it with."""
+
+
+def options_of(asked: Asked) -> list[OfferedAnswer]:
+    """The answers to choose from: of a plan, or those that the model suggests."""
+    return [*map(OfferedAnswer, PLAN_ANSWERS)] if asked.plan else suggestions(asked.text)
+
+
 def has_panel(asked: Asked) -> bool:
     """Whether the question is shown in a panel. Others are answered by typing."""
+    if asked.plan:
+        return True
     if asked.ask is AskKind.FOLLOWUP:
         return bool(followup(asked.text)[1])
     return asked.ask in APPROVALS or asked.ask in TRIES
@@ -75,6 +92,9 @@ def page_of(asked: Asked, step: QuestionStep) -> QuestionPage:
         what = "allow" if choice == "task" else "add it and approve"
         title = choice_title(asked.governance, choice)
         return QuestionPage(title=title, keys=(("y", what), ("esc", "back")))
+    if asked.plan:
+        choosing = (("↑↓ enter", "choose"), ("type", "what to change"))
+        return QuestionPage(title="Carry out this plan?", keys=choosing)
     match asked.ask:
         case AskKind.FOLLOWUP:
             choosing = (("↑↓ enter", "choose"), ("type", "something else"))
@@ -113,7 +133,7 @@ def answer_letters(asked: Asked, step: QuestionStep) -> Collection[str]:
     """Letters that answer; any other key is text."""
     match step:
         case QuestionStep.CHOICE:
-            count = min(9, len(suggestions(asked.text)))
+            count = min(9, len(options_of(asked)))
             return [str(number) for number in range(1, count + 1)]
         case QuestionStep.ANSWER:
             return [key for key, _ in page_of(asked, step).keys if len(key) == 1]
@@ -136,7 +156,7 @@ def _body(
         return [Text("This will no longer ask:", muted), *rule]
     if asked.governance and (choice := CHOSEN.get(step)):
         return list(choice_lines(asked.governance, choice, width, theme))
-    if asked.ask is AskKind.FOLLOWUP:
+    if asked.ask is AskKind.FOLLOWUP or asked.plan:
         return _suggestions(asked, at, width, theme)
     lines = _action(asked, width, theme)
     if asked.governance and asked.governance.targets:
@@ -218,9 +238,10 @@ def _other_notes(asked: Asked) -> list[str]:
 
 
 def _suggestions(asked: Asked, at: int, width: int, theme: Theme) -> list[Text | Piece]:
-    question = GrowingMarkdownLines().pieces(followup(asked.text)[0], width, theme)
+    text = harmless(asked.plan) or followup(asked.text)[0]
+    question = GrowingMarkdownLines().pieces(text, width, theme)
     lines: list[Text | Piece] = [*question, Text()]
-    for number, offered in enumerate(suggestions(asked.text)):
+    for number, offered in enumerate(options_of(asked)):
         chosen = number == at
         ink = theme.fg(theme.accent, bold=True) if chosen else theme.fg(theme.text)
         mark = Text(f"{'▸' if chosen else ' '} {number + 1}. ", theme.fg(theme.accent))

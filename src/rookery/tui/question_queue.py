@@ -34,6 +34,8 @@ def notification(title: str, words: str) -> str:
 def notification_text(asked: Asked) -> str:
     """Text of a notification."""
     match asked.ask:
+        case AskKind.COMPLETION_RESULT if asked.plan:
+            return "There is a plan to approve."
         case AskKind.COMPLETION_RESULT:
             return "The task is done."
         case AskKind.FOLLOWUP:
@@ -137,6 +139,12 @@ class Questions:
                 self._panel.call_after_refresh(self._activate_when_ready)
             else:
                 self._panel.set_timer(ANSWER_DELAY_SECONDS, self._activate_when_ready)
+
+    def show_again(self, asked: Asked) -> None:
+        """Show the open question with another text."""
+        self._shown_at[asked.ask_id] = time.monotonic()
+        self._panel.put(asked)
+        self._panel.set_timer(ANSWER_DELAY_SECONDS, self._activate_when_ready)
 
     def close(self) -> None:
         panel = self._panel

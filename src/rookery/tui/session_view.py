@@ -21,6 +21,7 @@ from rookery.core.commands import (
 )
 from rookery.core.facts import Asked, Event
 from rookery.core.folds.view import View
+from rookery.core.levels import Level
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host, OfferedAnswer
 from rookery.tui.followed_tasks import Following, Start, WatchedTask
@@ -53,6 +54,7 @@ class OpenQuestion(Struct, frozen=True):
         prefix: bool = False,
         choice: Choice | None = None,
         by_policy: bool = False,
+        level: Level | None = None,
     ) -> Answer:
         by: Literal["user", "policy"] = "policy" if by_policy else "user"
         return Answer(
@@ -65,6 +67,7 @@ class OpenQuestion(Struct, frozen=True):
             by=by,
             always=always,
             prefix=prefix,
+            level=level,
             choice=choice,
         )
 

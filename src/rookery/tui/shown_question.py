@@ -240,7 +240,8 @@ class ShownQuestion(Vertical):
     def put(self, asked: Asked) -> None:
         """Show another question."""
         self._asked = asked
-        self._step = QuestionStep.CHOICE if asked.ask is AskKind.FOLLOWUP else QuestionStep.ANSWER
+        chooses = asked.ask is AskKind.FOLLOWUP or asked.plan
+        self._step = QuestionStep.CHOICE if chooses else QuestionStep.ANSWER
         self._at, self._live, self._counting, self._handed_over = 0, False, "", False
         self._is_read = self._wants_reason = False
         self._held_letter.drop()

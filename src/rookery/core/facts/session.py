@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from rookery.core.asks import AskKind, Choice, IntentQuestion, Reply
 from rookery.core.blocks import Image
+from rookery.core.levels import Level
 
 
 class Lasting(Struct, frozen=True):
@@ -194,8 +195,8 @@ class Asked(Lasting, frozen=True, kw_only=True):
     `notes` say what else matters for the answer: reach, real targets, why it is asked. `where` is
     what a command is confined to. `rule` is what `always` would allow; without it, `always` is not
     possible. `prefix` is the same for all commands that begin like this one. `harmless` says that
-    it only edits ordinary files of the workspace, which can be undone. `governance` says how the
-    active intent is involved.
+    it only edits ordinary files of the workspace, which can be undone. `plan` is the plan to be
+    approved with a level. `governance` says how the active intent is involved.
     """
 
     ask_id: str
@@ -214,6 +215,7 @@ class Asked(Lasting, frozen=True, kw_only=True):
     harmless: bool = False
     agent: str = ""
     """The agent that asks, if it runs beside others."""
+    plan: str = ""
 
 
 class Answered(Lasting, frozen=True, kw_only=True):
@@ -231,6 +233,8 @@ class Answered(Lasting, frozen=True, kw_only=True):
     """The id of its text, if the sender gave it one."""
     prefix: bool = False
     """Whether the question's rule for commands that begin like this one was added."""
+    level: Level | None = None
+    """The level at which the plan, now the text of the answer, is carried out."""
 
 
 class OfferWithdrawn(Lasting, frozen=True, kw_only=True):

@@ -267,10 +267,12 @@ class TodosChanged(Lasting, frozen=True, kw_only=True):
 
 class CompletionOffered(Lasting, frozen=True, kw_only=True):
     """The model says that the task is done: in text if `spoken`, which is shown already, or by
-    calling `attempt_completion`."""
+    calling `attempt_completion`. Or it hands in a plan with `present_plan`: then `plan` is the file
+    of the session that has it."""
 
     result: str
     spoken: bool = False
+    plan: str = ""
 
 
 class CheckRun(Struct, frozen=True, kw_only=True):

@@ -42,6 +42,7 @@ from rookery.core.replies import (
     GO_ON,
     NEVER_RUN,
     NOTHING_RETURNED,
+    PLAN_APPROVED,
     SUMMARY,
     UNDONE,
     environment_details,
@@ -314,7 +315,10 @@ def _is_for_model(answer: Answered) -> bool:
 
 
 def _said(answer: Answered) -> str:
-    """Only text by the user is marked as the user's."""
+    """Only text by the user is marked as the user's. The approved plan itself is among the
+    environment details."""
+    if answer.level:
+        return PLAN_APPROVED
     return user_message(answer.text) if answer.by == "user" else not_the_user(answer.text)
 
 

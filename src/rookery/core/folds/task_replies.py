@@ -31,12 +31,14 @@ def with_model(state: "TaskState", place: int, fallback_model: tuple[str, str]) 
 
 
 def after_reply(state: "TaskState", answer: Answered) -> "TaskState":
+    if answer.level:
+        return _with_plan(state, answer)
     if CATEGORY[answer.ask] is AskCategory.NON_BLOCKING:
         return _redirected(state) if answer.reply == "message" else state
     if CATEGORY[answer.ask] is AskCategory.INTERACTIVE:
         return state
     if (answer.ask, answer.reply) == (AskKind.COMPLETION_RESULT, "yes"):
-        accepted = state.mode == PLANNING and state.completion
+        accepted = (state.mode == PLANNING or state.proposal) and state.completion
         return replace(state, over=True, plan=accepted or state.plan)
     if answer.reply == "no":
         return replace(state, over=True)
@@ -63,3 +65,12 @@ def _redirected(state: "TaskState") -> "TaskState":
     begun = state.running.call_id if state.running else None
     kept = tuple(call for call in state.pending if call.id == begun)
     return replace(state, pending=kept, completion=None, words=None)
+
+
+def _with_plan(state: "TaskState", answer: Answered) -> "TaskState":
+    """The user approved a plan: its steps are the to-do list."""
+    from rookery.core.plans import plan_steps
+
+    state = replace(state, completion=None, words=None, proposal=False, failure=None, failures=0)
+    steps = plan_steps(answer.text) or state.todos
+    return replace(state, plan=answer.text, level=answer.level, todos=steps)

@@ -97,6 +97,8 @@ class TaskState(Struct, frozen=True):
     """Whether a tool was called since the user's last message."""
     mistakes: int = 0
     completion: str | None = None
+    proposal: bool = False
+    """Whether the completion is a plan for the user's approval."""
     plan: str = ""
     """The last plan that the user accepted."""
     todos: tuple[Todo, ...] = ()
@@ -153,6 +155,16 @@ class TaskState(Struct, frozen=True):
     over: bool = False
     closed: bool = False
 
+    @property
+    def unchecked(self) -> bool:
+        """Whether it is offered as complete, and the acceptance criteria were not checked."""
+        return self.completion is not None and not (self.checked or self.proposal)
+
+    @property
+    def proposed(self) -> str:
+        """The plan that waits for the user's approval."""
+        return (self.completion or "") if self.proposal else ""
+
 
 def advance(state: TaskState, fact: Fact) -> TaskState:
     """The state after one more fact. Facts that do not concern the loop change nothing."""
@@ -199,6 +211,7 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return _after_call(state, fact)
         case CompletionOffered(result=result, spoken=spoken):
             done = replace(state, completion=result, words=None, failure=None, failures=0)
+            done = replace(done, proposal=bool(fact.plan))
             return replace(done, mistakes=0) if spoken else done
         case Reminded(mistake=mistake, nudge=nudge):
             reset = replace(state, words=None, failure=None)
@@ -238,6 +251,9 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, limit=limit_in(text))
         case Asked(ask=AskKind.FOLLOWUP, text=text):
             return replace(state, offered=offered_in(text))
+        case Answered(level=Level()):
+            # the plan is the model's text: what it mentions is not looked up for the user
+            return after_reply(new_turn(state), fact)
         case Answered(text=text, by="user") if text.strip() in state.offered:
             # whoever picks a suggestion says what the model wrote
             return after_reply(new_turn(state), fact)

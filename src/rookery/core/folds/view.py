@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from rookery.core.facts import (
+    Answered,
     ApprovalSwitched,
     Event,
     Fact,
@@ -201,6 +202,10 @@ def _changed_by(old: _ViewState, fact: Fact) -> _ViewState:
             return replace(old, model=model, window=window)
         case ApprovalSwitched(to=level):
             return replace(old, level=level)
+        case Answered(level=Level() as level, text=text):
+            from rookery.core.plans import plan_steps
+
+            return replace(old, level=level, todos=plan_steps(text) or old.todos)
         case IntentSelected():
             return replace(old, intent=fact)
         case IntentCleared():

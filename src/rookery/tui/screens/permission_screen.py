@@ -17,6 +17,7 @@ from rookery.tui.short_texts import one_line
 from rookery.tui.theme import Theme
 
 MAX_ROWS = 500
+GUARD_ROW = KnownRule(id="always ask", text=ALWAYS_ASK)
 
 
 class PermissionScreen(ListScreen[KnownRule]):
@@ -26,15 +27,11 @@ class PermissionScreen(ListScreen[KnownRule]):
     NOTHING = "No such level or rule."
     BINDINGS: ClassVar[list[BindingType]] = PERMISSION_KEYS
 
-    def on_mount(self) -> None:
-        super().on_mount()
-        self.set_subtitle(f"At every level: {ALWAYS_ASK}")
-
     async def find(self, words: str) -> Sequence[KnownRule]:
         task_id = self._controller.task_id or ""
         known = await self._controller.ask(AskPermissions(task_id=task_id))
         levels = [KnownRule(id=each, text=each.sentence) for each in known.levels]
-        return best_matches([*levels, *known.rules], words, MAX_ROWS, _rule_words)
+        return best_matches([*levels, *known.rules, GUARD_ROW], words, MAX_ROWS, _rule_words)
 
     @property
     def current(self) -> str:
@@ -44,7 +41,7 @@ class PermissionScreen(ListScreen[KnownRule]):
     async def take(self, item: KnownRule) -> None:
         level = level_named(item.id)
         if level is None:
-            self._controller.toast("Ctrl+D removes a rule.")
+            self._controller.toast(ALWAYS_ASK if item is GUARD_ROW else "Ctrl+D removes a rule.")
             return
         self.dismiss(None)
         task_id = self._controller.task_id or ""
@@ -53,7 +50,7 @@ class PermissionScreen(ListScreen[KnownRule]):
 
     async def action_remove(self) -> None:
         rule, task_id = self.list.marked, self._controller.task_id
-        if rule is None or level_named(rule.id):
+        if rule is None or rule is GUARD_ROW or level_named(rule.id):
             self._controller.toast("Mark a rule to remove it.")
         elif task_id is None:
             self._controller.toast(f"Without a session: rookery trust --forget-rule {rule.id}")

@@ -1,0 +1,39 @@
+"""The steps of a plan, as a to-do list."""
+
+import hashlib
+
+from rookery.core.facts import Todo
+from rookery.lazy_pattern import lazy_pattern
+
+MOST_STEPS = 100
+_FENCE = ("```", "~~~")
+_BOX = lazy_pattern(r"\s*(?:[-*+]|\d+[.)])\s+\[[ xX~-]\]\s+(\S.*)")
+_NUMBERED = lazy_pattern(r" ? ?\d+[.)]\s+(\S.*)")
+
+
+def plan_steps(markdown: str) -> tuple[Todo, ...]:
+    """The items of its checklists, or else of its numbered lists; none if it has neither."""
+    lines = list(_outside_code(markdown))
+    found = [item[1].rstrip() for line in lines if (item := _BOX.fullmatch(line))]
+    found = found or [item[1].rstrip() for line in lines if (item := _NUMBERED.fullmatch(line))]
+    return tuple(
+        Todo(id=_id(number, step), content=step)
+        for number, step in enumerate(found[:MOST_STEPS], start=1)
+    )
+
+
+def _outside_code(markdown: str) -> list[str]:
+    lines, fence = [], ""
+    for line in markdown.splitlines():
+        mark = line.lstrip()[:3]
+        if fence:
+            fence = "" if mark == fence else fence
+        elif mark in _FENCE:
+            fence = mark
+        else:
+            lines.append(line)
+    return lines
+
+
+def _id(number: int, step: str) -> str:
+    return hashlib.sha256(f"{number} {step}".encode("utf-8", "replace")).hexdigest()[:16]
