@@ -194,9 +194,8 @@ class Asked(Lasting, frozen=True, kw_only=True):
 
     `notes` say what else matters for the answer: reach, real targets, why it is asked. `where` is
     what a command is confined to. `rule` is what `always` would allow; without it, `always` is not
-    possible. `prefix` is the same for all commands that begin like this one. `harmless` says that
-    it only edits ordinary files of the workspace, which can be undone. `plan` is the plan to be
-    approved with a level. `governance` says how the active intent is involved.
+    possible. `prefix` is the same for commands that begin like this one. `harmless`: it only edits
+    ordinary files, which can be undone. `plan` is a plan to approve, `governance` about the intent.
     """
 
     ask_id: str
@@ -234,7 +233,7 @@ class Answered(Lasting, frozen=True, kw_only=True):
     prefix: bool = False
     """Whether the question's rule for commands that begin like this one was added."""
     level: Level | None = None
-    """The level at which the plan, now the text of the answer, is carried out."""
+    """The level to carry out the plan with; the plan is the text."""
 
 
 class OfferWithdrawn(Lasting, frozen=True, kw_only=True):
