@@ -44,9 +44,7 @@ async def test_the_next_model_continues_and_every_client_can_show_it(tmp_path: P
     stage = Stage(tmp_path, BUSY, fallbacks=[other("b", [finish()])])
     await stage.play("yes")
     assert asked_models(stage) == [("scripted", False), ("b", True)]
-    assert notes(stage) == [
-        "scripted cannot answer. Continuing with b until your next message."
-    ]
+    assert notes(stage) == ["scripted cannot answer. Continuing with b until your next message."]
     assert stage.clock.waits == []
 
 
