@@ -23,7 +23,7 @@ from rookery.tui.screens.checkpoint_screen import CheckpointScreen
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScreen
 from rookery.tui.screens.context_screens import ContextScreen, MemoryScreen
 from rookery.tui.screens.info_screens import CostScreen, HelpScreen
-from rookery.tui.screens.side_screen import SideScreen
+from rookery.tui.screens.side_screen import KeyLine, SideScreen
 from rookery.tui.screens.task_screens import ConfirmScreen, TaskListScreen, TreeScreen
 from rookery.tui.theme import DARK, LIGHT, THEMES
 from support.scripted_host import ScriptedHost
@@ -59,6 +59,19 @@ async def test_every_screen_fits_the_terminal():
                 assert widest <= size[0], (screen, size)
                 await it.press("escape")
                 await it.until(lambda: it.closed)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 15), (200, 60)], ids=str)
+async def test_a_panel_leaves_the_conversation_visible_and_shows_its_keys(size: tuple[int, int]):
+    async with handler(size=size) as it:
+        for screen in filter(lambda each: each.IS_PANEL, SCREENS):
+            await it.open(screen)
+            await it.sees(screen.TITLE_TEXT)
+            keys = it.app.screen.query_one(KeyLine).region
+            assert 0 < keys.bottom <= size[1] - 1, screen
+            assert it.app.screen.query_one(".frame").region.y >= size[1] // 5, screen
+            await it.press("escape")
+            await it.until(lambda: it.closed)
 
 
 async def test_a_listed_task_is_opened_by_key_click_or_type_ahead():

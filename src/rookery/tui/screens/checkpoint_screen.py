@@ -199,7 +199,7 @@ class CheckpointScreen(ReadingScreen[None]):
     IS_PANEL = True
     BINDINGS: ClassVar[list[BindingType]] = CHECKPOINT_KEYS
     DEFAULT_CSS = """
-    CheckpointScreen > .frame { height: 60%; }
+    CheckpointScreen.-panel > .frame { height: 60%; }
     CheckpointScreen .both { layout: vertical; height: 1fr; }
     CheckpointScreen PickList { height: 2fr; }
     CheckpointScreen TextScrollView { height: 3fr; border-top: solid $line; }

@@ -260,7 +260,7 @@ class SideScreen(ModalScreen[R]):
     SideScreen TextScrollView { padding: 0 1; scrollbar-size-vertical: 1; }
     SideScreen.-panel { align: center bottom; }
     SideScreen.-panel > .frame {
-        max-width: 100%; height: auto; max-height: 60%; border: none; border-top: solid $primary;
+        max-width: 100%; height: auto; max-height: 100%; border: none; border-top: solid $primary;
     }
     SideScreen.-panel LineField, SideScreen.-panel LineField:focus { margin: 0 1; }
     SideScreen.-panel KeyLine { margin-top: 0; }
