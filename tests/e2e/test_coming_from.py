@@ -172,6 +172,11 @@ SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
         "AGENT -p --resume abcd more", "No session begins with abcd", code=2
     ),
     "AGENT resume": Command("AGENT resume", "--resume without an id needs a terminal", code=2),
+    "AGENT --session-id UUID": Command(
+        "AGENT -p go --session-id 3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11",
+        "To start one: --create-with-session-id",
+        code=2,
+    ),
     "AGENT --add-dir FOLDER": Task("AGENT -p go --add-dir ../library"),
     "AGENT --max-turns 5": Task("AGENT -p go --max-turns 5"),
     'AGENT --append-system-prompt "…"': Task("AGENT -p go --append-system-prompt Briefly."),

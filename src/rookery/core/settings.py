@@ -52,8 +52,8 @@ class Settings(SettingsSection, frozen=True):
     fallback: Models to use, in this order, when the model is busy, unreachable or does not exist.
         Write `provider:model` for a model of another provider.
     fallback_after: Seconds to retry a busy model before the next one takes over.
-    folders: Folders outside the workspace that the agent may read and write. What commands delete
-        there cannot be undone.
+    folders: Folders outside the workspace that the agent may read and write. Changes there cannot
+        be undone.
     mode: Mode in which new sessions begin.
     reasoning_effort: How much models reason, if they can. `unspecified` leaves it to the model;
         `disabled` and `none` turn it off.

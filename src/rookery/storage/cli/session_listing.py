@@ -265,7 +265,8 @@ def chosen_session(
     if given is not None:
         task_id = full_id(store, given)
         if not store.exists(task_id):
-            raise SettingsError(f"No such session: {task_id}. See {NAME} list.")
+            new = " To start one: --create-with-session-id" if purpose == "continue" else ""
+            raise SettingsError(f"No such session: {task_id}. See {NAME} list.{new}")
         return task_id
     sessions = store.list(str(workspace), hidden=False)
     if not sessions:
