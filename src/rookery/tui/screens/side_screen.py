@@ -290,7 +290,8 @@ class SideScreen(ModalScreen[R]):
 
     def on_unmount(self) -> None:
         stack = self.app.screen_stack
-        stack[0].set_class(len(stack) > 1, "-behind")
+        for base in stack[:1]:  # none is left when the app exits
+            base.set_class(len(stack) > 1, "-behind")
 
     def on_resize(self) -> None:
         if self.IS_PANEL:
