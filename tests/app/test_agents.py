@@ -16,6 +16,7 @@ from rookery.core.commands import Cancel, CloseTask, OpenTask, RestoreFiles, Rew
 from rookery.core.facts import (
     Asked,
     ChildBegan,
+    Ending,
     Event,
     Fact,
     OutputStreamed,
@@ -337,6 +338,22 @@ async def test_cancelling_waits_for_the_processes_of_agents(tmp_path: Path):
         watch = Watch(host, reply)
         g.start_soon(cancel)
         assert "2 stopped" in await watch.play()
+
+
+async def test_workers_that_commit_at_the_same_time_do_not_disturb_each_other(tmp_path: Path):
+    work = copy_of(repository, tmp_path / "work")
+    names = ("one", "two", "three")
+    commit = [run("echo c >> b.txt; git commit -qam c; echo c >> b.txt; git commit -qam d")] * 2
+    parts = script(
+        start(*map(works, names)), say("Done."), **{name: [*commit, say("ok")] for name in names}
+    )
+    async with workplace(tmp_path, parts, level=Level.AUTO) as host:
+        watch = Watch(host)
+        assert "3 done" in await watch.play()
+    ends = [f.ending for own, f in watch.facts if isinstance(f, ToolFinished) and own != TASK]
+    assert ends == [Ending.DONE] * 6
+    branches = git(work, "branch", "--format=%(refname:short)", "--list", "agent/*").split()
+    assert [git(work, "rev-list", "--count", each) for each in branches] == ["5"] * 3
 
 
 async def test_one_agent_is_stopped_alone(tmp_path: Path):

@@ -4,7 +4,7 @@ import pytest
 
 from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Change
+from rookery.core.facts import AgentTask, Change
 from rookery.core.modes import BUILT_IN, Group, Mode, find_mode
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.errors import BadArguments
@@ -161,3 +161,35 @@ async def test_the_orchestrator_delegates_freely_but_asks_before_a_switch():
         assert await limits("orchestrator").before(CALL, STEPS["child"](target)) == Ruling()
         switch = await limits("orchestrator").before(CALL, STEPS["switch"](target))
         assert switch.decision is Decision.ASK
+
+
+def agents(*kinds: tuple[str, str]) -> Action:
+    return action(
+        agents=[
+            AgentTask(task_id=mode, name=mode, text="x", mode=mode, worktree=tree)
+            for mode, tree in kinds
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "started", "decision"),
+    [
+        ("code", agents(("code", "/w"), ("ask", "")), Decision.NONE),
+        ("ask", agents(("code", "")), Decision.NONE),  # it only reads, whatever its mode
+        ("ask", agents(("ask", ""), ("code", "/w")), Decision.ASK),
+        ("orchestrator", agents(("code", "/w")), Decision.NONE),
+    ],
+)
+async def test_agents_count_as_a_switch_to_their_modes(
+    mode: str, started: Action, decision: Decision
+):
+    ruling = await limits(mode).before(ToolCall(id="c", name="new_task"), started)
+    assert ruling.decision is decision
+
+
+async def test_an_automatic_run_starts_no_worker_beyond_the_chosen_mode():
+    hook = limits("ask", automatic=True, chosen="ask")
+    call = ToolCall(id="c", name="new_task")
+    assert (await hook.before(call, agents(("code", "/w")))).decision is Decision.DENY
+    assert (await hook.before(call, agents(("code", "")))).decision is Decision.NONE

@@ -44,7 +44,11 @@ from rookery.engine.ports.actions import Judgement
 from rookery.engine.ports.tool import Tool, Worktrees
 from rookery.errors import StorageError
 from rookery.governance.oversight import Oversight
-from rookery.platform.git_folders import own_repository, repository_config
+from rookery.platform.git_folders import (
+    is_worktree_of_agent,
+    own_repository,
+    repository_config,
+)
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.user_folders import Places
 from rookery.providers.registry import SECRET_VARIABLES
@@ -183,11 +187,12 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
     extra: ExtraTools
     select_tools: ToolSelection = dict
     clock: SystemClock = SystemClock()
+    shared_pace: Pace | None = None
 
     def at(self, workspace: str) -> "HostParts":
         """The parts of tasks that work in another folder: the worktree of a worker."""
-        if Path(workspace) == self.workspace:
-            return self
+        if Path(workspace) == self.workspace or not is_worktree_of_agent(workspace):
+            return self  # a project may have been moved since
         if not os.path.isdir(workspace):
             raise StorageError(f"The folder {workspace} is gone, so its session cannot continue.")
         if workspace not in self._elsewhere:
@@ -235,7 +240,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def pace(self) -> Pace:
-        return Pace(self.settings.request_pause)
+        return self.shared_pace or Pace(self.settings.request_pause)
 
     @cached_property
     def finder(self) -> WorkspaceFinder:

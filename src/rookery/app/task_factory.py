@@ -151,6 +151,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: SubTasks)
         finder=parts.finder,
         shell=HidingShell(lambda: parts.commands.shell, parts.hide),
         artifacts=TaskArtifacts(parts.store.folder(task_id)),
+        uses_repository=lambda each: bool(each.command) and parts.commands.exposes_git(each),
         worktrees=parts.worktrees,
         settle=commands.settle,
         on_task_closed=browser.end if browser else anyio.lowlevel.checkpoint,
@@ -342,6 +343,7 @@ def parts_at(host: "HostParts", workspace: Path) -> "HostParts":
         start_soon=host.start_soon,
         stack=host.stack,
         select_tools=host.select_tools,
+        shared_pace=host.pace,
         extra=ExtraTools(tools={}, outline=code.outline),
     )
     browser = parts.browsers.new()

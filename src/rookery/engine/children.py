@@ -5,7 +5,7 @@ that after a crash none is started twice: what has ended is read from its log, t
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -34,7 +34,7 @@ from rookery.core.folds.run_tallies import used_since, used_together
 from rookery.core.folds.task_state import TaskState
 from rookery.core.replies import AgentEnd, agents_report
 from rookery.engine.event_log import EventLog, end_of, inherited_governance, record_changes
-from rookery.engine.ports.actions import Outcome
+from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.hooks import LogStore, TaskLogs
 from rookery.engine.ports.tool import ChildEnd, ChildTask, Worktrees
 from rookery.errors import StorageError, ToolError
@@ -56,8 +56,15 @@ class Family(Struct, frozen=True, kw_only=True):
     """The agent that it is, or works for."""
     asking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     """Held while a question is open, so that agents ask one after the other."""
+    writing: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+    """Held while a command may write to the repository that the worktrees of agents share."""
     beside: Callable[[], Spent] = Spent
     """What the other agents have used."""
+
+    def alone(
+        self, uses_repository: Callable[[Action], bool], action: Action
+    ) -> AbstractAsyncContextManager[object]:
+        return self.writing if self.agent and uses_repository(action) else nullcontext()
 
     def counted(self, state: TaskState, seconds: float) -> TaskState:
         """The state with the work since the last request and with what others use meanwhile. That
@@ -258,6 +265,7 @@ class _AgentsAtWork:
         self._worktrees = worktrees
         self._places = anyio.Semaphore(at_once)
         self._asking = anyio.Lock(fast_acquire=True)
+        self._writing = anyio.Lock(fast_acquire=True)
         self._logs: dict[str, EventLog] = {}
         self._ends: dict[str, AgentEnd] = {}
         self._failure: StorageError | None = None
@@ -312,7 +320,8 @@ class _AgentsAtWork:
             return
         if self._worktrees is None:
             raise ToolError(NO_WORKTREES)
-        await self._worktrees.create(agent)
+        async with self._writing:
+            await self._worktrees.create(agent)
         kp("agent.worktree")
 
     def _family(self, agent: AgentTask) -> Family:
@@ -320,6 +329,7 @@ class _AgentsAtWork:
             workspace=agent.worktree or self._children.family.workspace,
             agent=agent.name,
             asking=self._asking,
+            writing=self._writing,
             beside=lambda: self._used_by_others(agent.task_id),
         )
 
@@ -331,7 +341,8 @@ class _AgentsAtWork:
         if not agent.worktree or self._worktrees is None:
             return end
         try:
-            work = await self._worktrees.settle(agent)
+            async with self._writing:
+                work = await self._worktrees.settle(agent)
         except ToolError as error:
             work = f"{error} It is kept as it is."
         return AgentEnd(end.fate, end.text, end.used, work)

@@ -62,6 +62,10 @@ class Clock(Protocol):
         ...
 
 
+MOST_WAITING = 64
+"""Tasks that may wait for their turn; a longer wait means that the clock was set back."""
+
+
 class Pace:
     def __init__(self, seconds: float = 0.0) -> None:
         self._seconds = seconds
@@ -73,8 +77,18 @@ class Pace:
             return 0.0
         return min(max(self._seconds - (now - self._sent) / 1000, 0.0), self._seconds)
 
+    def take(self, now: int) -> float:
+        """Reserve the next place. Agents that run side by side wait in turn."""
+        if not self._seconds or self._sent is None:
+            left = 0.0
+        else:
+            left = max(self._seconds - (now - self._sent) / 1000, 0.0)
+            left = left if left <= MOST_WAITING * self._seconds else self._seconds
+        self._sent = now + round(left * 1000)
+        return left
+
     def sent(self, now: int) -> None:
-        self._sent = now
+        self._sent = now if self._sent is None else max(now, self._sent)
 
 
 class Turnstile:

@@ -84,8 +84,7 @@ class Task:
             asking=children.family.asking,
             agent=children.family.agent,
         )
-        self._deps = deps
-        self.rules = deps.rules
+        self._deps, self.rules = deps, deps.rules
         self._gate = Gate(deps.hooks, self.dialogue, deps.rules, deps.governance)
         self._undo = Undo(
             log,
@@ -319,7 +318,7 @@ class Task:
         )
 
     async def _keep_pace(self) -> None:
-        if left := self._deps.pace.left(self._deps.clock.now()):
+        if left := self._deps.pace.take(self._deps.clock.now()):
             await self._pause(left, paced=True)
 
     def _note_request(self) -> None:
@@ -366,6 +365,7 @@ class Task:
             depth=self.log.state.depth,
             children=self,
             worktrees=deps.worktrees,
+            alone=partial(self._children.family.alone, deps.uses_repository),
             agents_left=self._children.agents_left(deps.limits.agents),
             outline=deps.outline,
             barred=partial(deps.barred, self.log.state.mode),

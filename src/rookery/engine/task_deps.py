@@ -209,6 +209,8 @@ class TaskDeps(Struct, frozen=True, kw_only=True):
     finder: Finder
     shell: Shell
     artifacts: Artifacts
+    uses_repository: Callable[[Action], bool] = lambda action: False
+    """Whether a command may write to the repository that worktrees share."""
     worktrees: Worktrees | None = None
     """The worktrees of workers; None if the workspace is no git repository."""
     command_list: Callable[[], CommandList]

@@ -112,41 +112,42 @@ async def _perform(
         raise BadArguments(reason)
     action = await tool.prepare(args, ctx)
     _refuse_to_write_placeholders(call, action)
-    await checks.begin(action)
-    try:
-        permit, answer = await gate.pass_through(call, action)
-        narrowed, formatted = permit.writable is not None, checks.formats(action)
-        await undo.before(call, action, narrowed=narrowed, formatted=formatted)
-    except Denied as refusal:
-        reads = action.judgement is not None and action.judgement.meant_to_read
-        refusal.would_change = action.may_change_files and not reads
-        raise
-    log.append(_started(call, action, hide))
-    kp("tool.started")
-    try:
-        outcome = await action.perform(permit)
-        kp("tool.performed")
-        written = await written_texts(ctx.files, action)
-        await checks.format(call, action)
-    except anyio.get_cancelled_exc_class():
-        if action.command:
-            stopped = Outcome(text=STOPPED_BY_USER, ending=Ending.FAILED)
-            log.append(finished(call, stopped, hide))
-        undo.settle_soon(call.id)
-        with anyio.CancelScope(shield=True):
-            await gate.governance.rules.ended(call, action, None)
-        raise
-    except ToolError as error:
-        outcome = _with_approval_text(answer, _refusal(gate.with_code(call, error)))
-        return await gate.governance.rules.ended(call, action, outcome) or outcome
-    outcome = await gate.report(call, action, outcome)
-    outcome = await with_amendments(ctx.files, action, permit, written, outcome)
-    try:
-        outcome = await checks.report(action, permit, outcome)
-    except anyio.get_cancelled_exc_class():
-        undo.settle_soon(call.id)
-        raise
-    return _with_approval_text(answer, outcome)
+    async with ctx.alone(action):
+        await checks.begin(action)
+        try:
+            permit, answer = await gate.pass_through(call, action)
+            narrowed, formatted = permit.writable is not None, checks.formats(action)
+            await undo.before(call, action, narrowed=narrowed, formatted=formatted)
+        except Denied as refusal:
+            reads = action.judgement is not None and action.judgement.meant_to_read
+            refusal.would_change = action.may_change_files and not reads
+            raise
+        log.append(_started(call, action, hide))
+        kp("tool.started")
+        try:
+            outcome = await action.perform(permit)
+            kp("tool.performed")
+            written = await written_texts(ctx.files, action)
+            await checks.format(call, action)
+        except anyio.get_cancelled_exc_class():
+            if action.command:
+                stopped = Outcome(text=STOPPED_BY_USER, ending=Ending.FAILED)
+                log.append(finished(call, stopped, hide))
+            undo.settle_soon(call.id)
+            with anyio.CancelScope(shield=True):
+                await gate.governance.rules.ended(call, action, None)
+            raise
+        except ToolError as error:
+            outcome = _with_approval_text(answer, _refusal(gate.with_code(call, error)))
+            return await gate.governance.rules.ended(call, action, outcome) or outcome
+        outcome = await gate.report(call, action, outcome)
+        outcome = await with_amendments(ctx.files, action, permit, written, outcome)
+        try:
+            outcome = await checks.report(action, permit, outcome)
+        except anyio.get_cancelled_exc_class():
+            undo.settle_soon(call.id)
+            raise
+        return _with_approval_text(answer, outcome)
 
 
 async def own_action(call: ToolCall, action: Action, *, gate: Gate, undo: Undo | None) -> Outcome:

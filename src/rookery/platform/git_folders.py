@@ -17,6 +17,8 @@ PROGRAMS = ("hooks", "config", "config.worktree", "info/attributes", "commondir"
 """Parts of a git folder that must not be changed or created."""
 NOTE_OF_WORKTREE = f"{NAME}-worktree.json"
 """The manager's file about a linked worktree, in its folder of the repository."""
+OWN_FOLDER, WORKTREES, AGENT_PREFIX = ".roo", "worktrees", "agent"
+"""Where worktrees are in a project, and how the branches of agents begin."""
 _LEADING_ELSEWHERE = ("commondir", "objects/info/alternates", "objects/info/http-alternates")
 """Files of a git folder that make git read another one."""
 _MODULE_DEPTH = 6
@@ -161,6 +163,12 @@ def regular_content(file: str, most: int) -> bytes | None:
             return opened.read(most)
     except OSError:
         return None
+
+
+def is_worktree_of_agent(path: str) -> bool:
+    """Whether a folder has the place and the name of a worktree that was made for an agent."""
+    *_, own, worktrees, name = ("", "", *path.split("/"))
+    return (own, worktrees) == (OWN_FOLDER, WORKTREES) and name.startswith(f"{AGENT_PREFIX}-")
 
 
 def is_folder(path: str) -> bool:

@@ -20,6 +20,8 @@ from rookery import NAME, PROJECT_FOLDER
 from rookery.platform.disk import put
 from rookery.platform.git_folders import (
     NOTE_OF_WORKTREE,
+    OWN_FOLDER,
+    WORKTREES,
     common_folder,
     entries,
     first_line,
@@ -40,8 +42,6 @@ from rookery.platform.worktree_values import (
 _LARGEST = 64 * 1024
 _INITIALIZING = b"initializing"
 
-OWN_FOLDER = ".roo"
-WORKTREES = "worktrees"
 SETUP_SCRIPT, RUN_SCRIPT = "setup-script", "run-script"
 REMOVING, DELETING = ".removing-", ".deleting-"
 """Prefixes of folders being removed; everything in the second kind is saved."""

@@ -18,12 +18,12 @@ import anyio.to_thread
 from rookery.core.facts import AgentTask
 from rookery.engine.ports.tool import WorkerTree, WorkFile, WorkToApply
 from rookery.errors import ToolError
+from rookery.platform.git_folders import AGENT_PREFIX
 from rookery.platform.own_programs import run_git
 from rookery.platform.worktree_git import Git, GitCommandFailed, InTheWay, own_index
 from rookery.platform.worktree_project import Project, Registered, registered, registered_at
 
 T = TypeVar("T")
-PREFIX = "agent"
 MOST_FILES = 2_000
 _LONGEST_NAME = 30
 _OTHER = re.compile(r"[^a-z0-9]+")
@@ -73,8 +73,8 @@ def _plan(project: Project, name: str, task_id: str) -> WorkerTree:
         raise ToolError("The current branch has no commit yet, so no worktree can start from it.")
     slug = _OTHER.sub("-", name.lower())[:_LONGEST_NAME].strip("-")
     # git allows no branch `agent/x` beside a branch `agent`
-    between = "-" if PREFIX in project.branches else "/"
-    branch = f"{PREFIX}{between}{slug or 'worker'}-{task_id[:6]}"
+    between = "-" if AGENT_PREFIX in project.branches else "/"
+    branch = f"{AGENT_PREFIX}{between}{slug or 'worker'}-{task_id[:6]}"
     return WorkerTree(branch=branch, folder=str(_folder(project, branch)), base=base)
 
 

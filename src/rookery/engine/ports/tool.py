@@ -1,6 +1,7 @@
 """Tools, and what they can use during a call: files, commands, questions and sub-tasks."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -172,6 +173,9 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     children: Children | None = None
     """If None, the task cannot start sub-tasks."""
     worktrees: Worktrees | None = None
+    alone: Callable[[Action], AbstractAsyncContextManager[object]] = lambda action: nullcontext()
+    """Entered while an action is approved and performed. Agents that run side by side write to
+    the repository one after the other."""
     agents_left: int = 0
     """How many agents the session may still start."""
     barred: Callable[[str], str] = lambda tool: ""

@@ -16,9 +16,9 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from rookery.platform.git_folders import regular_content
+from rookery.platform.git_folders import OWN_FOLDER, regular_content
 from rookery.platform.worktree_git import Git, InTheWay
-from rookery.platform.worktree_project import OWN_FOLDER, Project, git_of
+from rookery.platform.worktree_project import Project, git_of
 from rookery.platform.worktree_values import Code, Worktree
 
 INCLUDE_FILE = ".worktreeinclude"

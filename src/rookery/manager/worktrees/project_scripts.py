@@ -15,11 +15,11 @@ from msgspec import Struct
 from rookery import PROJECT_FOLDER
 from rookery.core.limits import KIB, MIB
 from rookery.errors import ToolError
-from rookery.platform.git_folders import regular_content
+from rookery.platform.git_folders import OWN_FOLDER, regular_content
 from rookery.platform.guarded_process import GuardedProcess, command_environment, start_guarded
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.wardens import WaitingWarden, Wardens
-from rookery.platform.worktree_project import OWN_FOLDER, SETUP_SCRIPT
+from rookery.platform.worktree_project import SETUP_SCRIPT
 from rookery.platform.worktree_values import Worktree, environment_of
 
 LARGEST = 100 * KIB
