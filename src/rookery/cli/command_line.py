@@ -199,6 +199,7 @@ Other commands:
   rookery ps         list running commands; --stop ends one
   rookery serve      run sessions for clients that attach and detach
   rookery attach     follow and answer a session of a server
+  rookery acp        work in an editor: Zed, JetBrains, Neovim
   rookery mcp        MCP servers: list, test, add, remove
   rookery intents    say why and where code may change: init, new, start, check, close
   rookery trace      the ledger of changes: log, blame, verify, export

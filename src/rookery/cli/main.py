@@ -205,6 +205,7 @@ _SUBCOMMANDS = {
     "ps": "rookery.storage.cli.session_commands:ps_command",
     "serve": "rookery.cli.serve",
     "attach": "rookery.cli.attach",
+    "acp": "rookery.cli.acp",
     "manager": "rookery.manager.cli.manager_command",
     "sessions": "rookery.manager.cli.sessions_command",
     "mcp": "rookery.mcp.cli",

@@ -13,7 +13,13 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+)
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -70,7 +76,7 @@ class Client(Protocol):
 def run_client(run: Run, client: Client) -> int:
     """Run the client to its end and return the exit code."""
     try:
-        with _silence_libraries():
+        with silence_libraries():
             end, killed_by = anyio.run(_run_hosted, run, client)
     except BaseExceptionGroup as group:
         raise first_error(group) from group
@@ -78,8 +84,22 @@ def run_client(run: Run, client: Client) -> int:
     return KILLED_BY + killed_by if killed_by else exit_code(end)
 
 
+def open_run(run: Run) -> AbstractAsyncContextManager[Host]:
+    """Open the host of a run."""
+    return open_host(
+        run.settings,
+        run.choice,
+        run.store,
+        run.workspace,
+        run.places,
+        run.consent,
+        choose=run.choose,
+        tools=run.tools,
+    )
+
+
 @contextmanager
-def _silence_libraries() -> Iterator[None]:
+def silence_libraries() -> Iterator[None]:
     """Keep warnings of libraries from the user's terminal."""
     root, handler = logging.getLogger(), logging.NullHandler()
     root.addHandler(handler)
@@ -95,22 +115,13 @@ async def _run_hosted(run: Run, client: Client) -> tuple[RunEnd, int]:
     """Run the client with a host. Return how it ended, and the signal that ended it or 0."""
     handler = _SignalHandler(client)
     end = RunEnd(Fate.LEFT, code="task_aborted")
-    handled = _handled_signals()
+    handled = handled_signals()
     with (
         anyio.open_signal_receiver(*handled) as signals,
         anyio.move_on_after(run.timeout) as time_limit,
     ):
         handler.install(handled)
-        async with open_host(
-            run.settings,
-            run.choice,
-            run.store,
-            run.workspace,
-            run.places,
-            run.consent,
-            choose=run.choose,
-            tools=run.tools,
-        ) as host:
+        async with open_run(run) as host:
             gc.freeze()  # everything imported so far lives until the end
             try:
                 async with anyio.create_task_group() as group:
@@ -131,7 +142,7 @@ def first_error(error: BaseException) -> BaseException:
     return error
 
 
-def _handled_signals() -> list[signal.Signals]:
+def handled_signals() -> list[signal.Signals]:
     """Return the signals that end a run, without those the parent ignores, as `nohup` does."""
     ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]

@@ -32,6 +32,8 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+CANCELLED = -32800
+"""The caller cancelled the request."""
 REQUESTS_AT_ONCE = 64
 """Concurrent requests of the other side; more wait."""
 _MESSAGES_PER_TURN = 50
@@ -184,6 +186,7 @@ class Peer:
         self._calls: dict[int, _OutgoingCall] = {}
         self._outbox = Outbox()
         self._requests = anyio.Semaphore(REQUESTS_AT_ONCE)
+        self._running: dict[Number, anyio.CancelScope] = {}
 
     async def run(self) -> None:
         """Run until the other side is gone. Unanswered calls then fail."""
@@ -218,6 +221,11 @@ class Peer:
     def notify(self, method: str, params: object = None) -> None:
         """Queue a notification. Raises `Disconnected`."""
         self._post({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def cancel(self, number: Number) -> None:
+        """Cancel a request of the other side, which then gets an error."""
+        if scope := self._running.get(number):
+            scope.cancel()
 
     @property
     def has_room(self) -> bool:
@@ -302,7 +310,11 @@ class Peer:
 
     async def _carry_out(self, number: Number, method: str, params: Params) -> None:
         try:
-            result = await self._service.answer(method, params)
+            with anyio.CancelScope() as scope:
+                self._running[number] = scope
+                result = await self._service.answer(method, params)
+            if scope.cancelled_caught:
+                raise RpcError(CANCELLED, "The request was cancelled.")
             self._post({"jsonrpc": "2.0", "id": number, "result": result})
             await self._outbox.room()
         except RpcError as error:
@@ -314,6 +326,7 @@ class Peer:
             _debug.exception("request %s failed", method)
             await self._complain(number, INTERNAL_ERROR, f"{type(error).__name__}: {error}")
         finally:
+            self._running.pop(number, None)
             self._requests.release()
 
     async def _complain(self, number: Number, code: int, message: str) -> None:

@@ -93,6 +93,13 @@ def command(
     return Exit.STORAGE if done.refused else Exit.DONE
 
 
+def delete_with_subtasks(store: TaskStore, task_id: str) -> None:
+    """Raises `StorageError` if the session was not deleted."""
+    done = _delete(store, _families([task_id], store.list()))
+    if done.refused:
+        raise StorageError(done.refused[0])
+
+
 def _seconds(age: str) -> int:
     found = _AGE.fullmatch(age.strip().lower())
     if found is None:

@@ -1,0 +1,164 @@
+"""`rookery acp`: the agent of an editor, over the Agent Client Protocol.
+
+Each session has a host of its own, because folder, further folders and MCP servers are its own.
+Standard output carries the protocol only: whatever else is printed goes to standard error.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import click
+from msgspec.structs import replace
+
+from rookery import NAME
+from rookery.app.model_choice import NoKey
+from rookery.cli.main import task
+from rookery.cli.options import Options
+from rookery.cli.run import KILLED_BY, first_error, handled_signals, open_run, silence_libraries
+from rookery.cli.run_options import Run, prepare
+from rookery.compat.acp.agent import AcpAgent, OpenedFolder, SignInNeeded, WantedFolder
+from rookery.core.queries import KnownTask
+from rookery.errors import SettingsError
+from rookery.platform.user_folders import Places, find_places
+from rookery.protocol.channels import DescriptorStream, LineChannel
+from rookery.storage.sessions import TaskStore
+
+LONGEST_MESSAGE = 64 * 2**20
+"""Bytes of a message; images are in it."""
+_FLAGS = {
+    *("yes", "require_approval", "permission_mode", "trust", "sandbox", "allow_outside"),
+    *("allow_protected", "provider", "model", "base_url", "fallback", "api_key", "mode"),
+}
+"""The flags of a task that also apply here, to all sessions."""
+
+
+class LocalFolders:
+    """Opens the folders of sessions with the flags of the command."""
+
+    def __init__(self, flags: dict[str, Any], places: Places) -> None:
+        self._options = Options(**{**task.make_context(NAME, []).params, **flags, "json_io": True})
+        self._places = places
+
+    @asynccontextmanager
+    async def open(self, wanted: WantedFolder) -> AsyncIterator[OpenedFolder]:
+        run = await anyio.to_thread.run_sync(self._prepare, wanted)
+        async with open_run(run) as host:
+            yield OpenedFolder(host=host, stored=run.stored, trusted=run.consent.trusted)
+
+    async def sessions(self, cwd: str) -> Sequence[KnownTask]:
+        return await anyio.to_thread.run_sync(self._sessions, cwd)
+
+    async def delete(self, session_id: str) -> None:
+        from rookery.storage.cli.delete import delete_with_subtasks
+
+        await anyio.to_thread.run_sync(delete_with_subtasks, TaskStore(self._places), session_id)
+
+    async def check_model(self) -> None:
+        await anyio.to_thread.run_sync(self._prepare, WantedFolder(cwd=str(Path.home())))
+
+    def _prepare(self, wanted: WantedFolder) -> Run:
+        """Collect what a session needs. The editor speaks for its user: it may change a folder
+        that is not trusted, but nothing from the folder is used."""
+        folder = Path(wanted.cwd)
+        options = replace(
+            self._options,
+            workspace=folder.resolve() if folder.is_dir() else folder,
+            add_dir=tuple(map(Path, wanted.added)),
+            session_id=wanted.session_id or None,
+        )
+        options.check()
+        try:
+            run = prepare(options, self._places, TaskStore(self._places))
+        except NoKey as error:
+            raise SignInNeeded(str(error)) from error
+        return replace(run, consent=replace(run.consent, acts_anyway=not run.consent.trusted))
+
+    def _sessions(self, cwd: str) -> Sequence[KnownTask]:
+        folder = str(Path(cwd).resolve()) if cwd else None
+        return [
+            KnownTask(
+                task_id=each.id,
+                title=each.title,
+                workspace=each.workspace,
+                parent=each.parent,
+                created=each.created,
+                updated=each.updated,
+            )
+            for each in TaskStore(self._places).list(folder, hidden=False)
+        ]
+
+
+def _run(sign_in: bool, **flags: Any) -> int:
+    if sign_in:
+        from rookery.providers.cli.auth_command import auth
+
+        return int(auth.main(args=[], standalone_mode=False) or 0)
+    if sys.stdin.isatty():
+        raise SettingsError(f"{NAME} acp is started by an editor. See {NAME} acp --help.")
+    places = find_places(os.environ)
+    TaskStore(places).sweep()
+    try:
+        with silence_libraries(), _own_output() as output:
+            return anyio.run(_serve, LocalFolders(flags, places), output)
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+
+
+async def _serve(folders: LocalFolders, output: int) -> int:
+    stream = DescriptorStream(sys.stdin.fileno(), output)
+    agent = AcpAgent(LineChannel(stream, LONGEST_MESSAGE), folders)
+    killed: list[int] = []
+    with anyio.open_signal_receiver(*handled_signals()) as signals:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_stop_on_signal, signals, killed, group.cancel_scope)
+            await agent.run()
+            group.cancel_scope.cancel()
+    return KILLED_BY + killed[0] if killed else 0
+
+
+async def _stop_on_signal(
+    signals: AsyncIterator[signal.Signals], killed: list[int], scope: anyio.CancelScope
+) -> None:
+    async for number in signals:
+        killed.append(number)
+        scope.cancel()
+
+
+@contextmanager
+def _own_output() -> Iterator[int]:
+    """A descriptor for the protocol. Standard output becomes standard error."""
+    sys.stdout.flush()
+    own = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield own
+    finally:
+        sys.stdout.flush()
+        os.dup2(own, 1)
+        os.close(own)
+
+
+command = click.Command(
+    "acp",
+    callback=_run,
+    help=(
+        "Work in an editor that speaks the Agent Client Protocol: Zed, JetBrains IDEs, Neovim, "
+        "Emacs. The editor starts this command and exchanges messages on standard input and "
+        "output. Flags apply to all sessions."
+    ),
+    params=[
+        click.Option(
+            ["--auth", "sign_in"],
+            is_flag=True,
+            help=f"Store a provider's key in this terminal, as {NAME} auth does, then exit.",
+        ),
+        *(param for param in task.params if param.name in _FLAGS),
+    ],
+)

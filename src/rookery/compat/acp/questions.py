@@ -1,0 +1,133 @@
+"""Questions of a session as permission requests and forms, and their answers.
+
+Only an option that was offered approves. Every other answer, an error, or none, rejects.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from rookery.compat.acp.tool_calls import Wire
+from rookery.core.asks import AskKind, Choice, Reply, reply_of
+from rookery.core.commands import Answer
+from rookery.core.facts import Asked
+
+ONCE, ALWAYS, PREFIX, REJECT = "once", "always", "prefix", "reject"
+NOT_UNDERSTOOD = "The editor's answer was not one of the options, so this was not approved."
+DECLINED = "The user did not answer this question."
+_CHOICES: Mapping[Choice, str] = {
+    "task": "Allow for the rest of this session: {grant}",
+    "expand": "Allow, and add to the scope: {pattern}",
+    "halt": "Reject, and stop the session",
+}
+APPROVALS = (
+    AskKind.COMMAND,
+    AskKind.TOOL,
+    AskKind.BROWSER_ACTION_LAUNCH,
+    AskKind.USE_MCP_SERVER,
+    AskKind.REPORT_BUG,
+    AskKind.CONDENSE,
+    AskKind.CHECKPOINT_RESTORE,
+)
+"""Questions about one action."""
+
+
+class FollowUp(Struct, frozen=True):
+    """A question of the model, and the answers that it suggests."""
+
+    question: str
+    suggested: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The question as part of a message."""
+        return "\n".join([self.question, *(f"- {each}" for each in self.suggested)])
+
+
+def permission_options(asked: Asked) -> list[Wire]:
+    """The answers that a question allows, with the words of the rules they would add."""
+    return [
+        {"optionId": name, "name": label, "kind": kind} for name, label, kind in _options(asked)
+    ]
+
+
+def _options(asked: Asked) -> Iterator[tuple[str, str, str]]:
+    yield ONCE, "Allow once", "allow_once"
+    if asked.rule:
+        yield ALWAYS, f"Always allow {asked.rule}", "allow_always"
+    if asked.prefix:
+        yield PREFIX, f"Always allow {asked.prefix}", "allow_always"
+    governed = asked.governance
+    for choice in governed.choices if governed else ():
+        assert governed
+        label = _CHOICES[choice].format(grant=governed.grant, pattern=governed.pattern)
+        yield choice, label, "reject_always" if choice == "halt" else "allow_always"
+    yield REJECT, "Reject", "reject_once"
+
+
+def is_cancelled(response: Any) -> bool:
+    match response:
+        case {"outcome": {"outcome": "cancelled"}}:
+            return True
+        case _:
+            return False
+
+
+def permission_answer(task_id: str, asked: Asked, response: Any) -> Answer:
+    """The answer to a question, from the response to a permission request."""
+    offered = {name for name, _, _ in _options(asked)}
+    match response:
+        case {"outcome": {"outcome": "selected", "optionId": str(option)}} if option in offered:
+            return _chosen(task_id, asked, option)
+        case _:
+            return rejection(task_id, asked, NOT_UNDERSTOOD)
+
+
+def rejection(task_id: str, asked: Asked, reason: str = "") -> Answer:
+    return Answer(
+        task_id=task_id, ask_id=asked.ask_id, reply="no", text=reason, digest=asked.digest
+    )
+
+
+def _chosen(task_id: str, asked: Asked, option: str) -> Answer:
+    choice = next((each for each in _CHOICES if each == option), None)
+    reply: Reply = reply_of(choice) if choice else "no" if option == REJECT else "yes"
+    return Answer(
+        task_id=task_id,
+        ask_id=asked.ask_id,
+        reply=reply,
+        digest=asked.digest,
+        always=option == ALWAYS,
+        prefix=option == PREFIX,
+        choice=choice,
+    )
+
+
+def follow_up(asked: Asked) -> FollowUp:
+    try:
+        said = json.loads(asked.text)
+        suggested = tuple(str(each["answer"]) for each in said.get("suggest", ()))
+        return FollowUp(str(said["question"]), suggested)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return FollowUp(asked.text)
+
+
+def form(question: FollowUp) -> Wire:
+    """The form for a question: one of the suggested answers, or other words."""
+    free = {"type": "string", "title": "Other answer" if question.suggested else "Answer"}
+    if not question.suggested:
+        return {"type": "object", "properties": {"other": free}, "required": ["other"]}
+    choice = {"type": "string", "title": "Answer", "enum": list(question.suggested)}
+    return {"type": "object", "properties": {"answer": choice, "other": free}}
+
+
+def form_answer(response: Any) -> str | None:
+    """The answer in a form; None if the user gave none."""
+    match response:
+        case {"action": "accept", "content": {**given}}:
+            said = (given.get("other"), given.get("answer"))
+            return next((each for each in said if isinstance(each, str) and each.strip()), None)
+        case _:
+            return None

@@ -1,0 +1,337 @@
+"""One session of the client: its task on a host, the running turn, and the questions it asks.
+
+A turn begins with a prompt and ends when the task asks what to do next. Questions about actions are
+permission requests. A question whose turn was cancelled can no longer be answered.
+"""
+
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Literal
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery.compat.acp.choices import SessionChoices
+from rookery.compat.acp.questions import (
+    APPROVALS,
+    DECLINED,
+    follow_up,
+    form,
+    form_answer,
+    is_cancelled,
+    permission_answer,
+    permission_options,
+    rejection,
+)
+from rookery.compat.acp.requests import PromptContent
+from rookery.compat.acp.tool_calls import Wire
+from rookery.compat.acp.turns import PromptTurn, early_words
+from rookery.compat.acp.updates import Announced, TaskUpdates, plan, said, title_of, update
+from rookery.core.asks import CATEGORY, AskCategory, AskKind
+from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, Speak
+from rookery.core.facts import Answered, Asked, ChildBegan, Event, StepCancelled, live
+from rookery.core.queries import AskCommands
+from rookery.errors import CommandRejected
+from rookery.protocol.codec import Host
+from rookery.protocol.jsonrpc import Disconnected, Peer, RpcError
+
+STOP_SECONDS = 5.0
+"""Seconds that a cancelled turn has to end."""
+
+
+class OpenedQuestion(Struct, frozen=True):
+    task_id: str
+    asked: Asked
+
+
+class AcpSession:
+    """Works while its task group is open."""
+
+    def __init__(
+        self,
+        session_id: str,
+        cwd: str,
+        host: Host,
+        client: Peer,
+        group: TaskGroup,
+        choices: SessionChoices,
+        *,
+        announced: Announced,
+        forms: bool,
+    ) -> None:
+        """`forms` tells whether the client shows forms for questions of the model."""
+        self.id = session_id
+        self.cwd = cwd
+        self.choices = choices
+        self._host = host
+        self._client = client
+        self._group = group
+        self._at_start = replace(choices)
+        self._announced = announced
+        self._forms = forms
+        self._shown = TaskUpdates(cwd, announced)
+        self._turn: PromptTurn | None = None
+        self._question: OpenedQuestion | None = None
+        self._asking: dict[str, anyio.CancelScope] = {}
+        self._state: Literal["new", "open", "ended"] = "new"
+        self._asked = anyio.Event()
+
+    async def prompt(self, content: PromptContent) -> str:
+        """Send a message and return why the turn ended. Raises `RpcError` if it failed. A message
+        in a running turn is delivered to the model with its next request."""
+        while (turn := self._turn) and turn.cancelled:
+            await turn.ended.wait()
+        if turn:
+            await self._host.send(self._speak(content))
+        else:
+            turn = self._turn = PromptTurn()
+            try:
+                await self._begin(content)
+            except BaseException:
+                self._turn = None
+                raise
+        async with self._cancelled_with_request(turn):
+            await turn.ended.wait()
+        if turn.error:
+            raise turn.error
+        return turn.stop
+
+    @asynccontextmanager
+    async def _cancelled_with_request(self, turn: PromptTurn) -> AsyncIterator[None]:
+        try:
+            yield
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(STOP_SECONDS, shield=True):
+                await self.cancel()
+                await turn.ended.wait()
+            raise
+
+    async def cancel(self) -> None:
+        """Cancel the running turn, if there is one."""
+        turn = self._turn
+        if turn is None or turn.cancelled:
+            return
+        turn.cancelled = True
+        for scope in self._asking.values():
+            scope.cancel()
+        with suppress(CommandRejected):  # it has just ended by itself
+            await self._host.send(Cancel(task_id=self.id))
+
+    async def stop(self) -> None:
+        """Cancel the running turn and wait for its end, for a while."""
+        if turn := self._turn:
+            await self.cancel()
+            with anyio.move_on_after(STOP_SECONDS):
+                await turn.ended.wait()
+
+    async def load(self, stored: Sequence[Event], *, replay: bool) -> None:
+        """Continue a stored session. With `replay`, the client is sent the conversation."""
+        for event in live(stored):
+            for each in self._shown.see(event, replay=True):
+                if replay:
+                    await self._send_update(each)
+            self.choices.apply(event.fact)
+        self.choices.level = self._at_start.level  # how it was allowed to act ended with that run
+        await self._reopen(stored[-1].seq if stored else 0)
+        if not replay and self._shown.view.todos:
+            await self._send_update(plan(self._shown.view.todos))
+
+    async def _reopen(self, after: int) -> None:
+        """Open the stored task, and wait until it asks what to do."""
+        self._asked = anyio.Event()
+        await self._host.send(ReopenTask(task_id=self.id))
+        self._state = "open"
+        self._follow_soon(self._shown, self.id, after)
+        await self._asked.wait()
+
+    async def choose(self, config_id: str, value: object) -> None:
+        """Change the mode, the model or the level. Raises `SettingsError`."""
+        change = self.choices.command(config_id, value, self.id)
+        if self._state == "open":
+            await self._host.send(change)
+        self.choices.apply(change)
+
+    async def offer_commands(self) -> None:
+        """Tell the client which slash commands there are."""
+        listed = [
+            {
+                "name": each.name,
+                "description": each.description or each.name,
+                **({"input": {"hint": each.argument_hint}} if each.argument_hint else {}),
+            }
+            for each in await self._host.query(AskCommands())
+        ]
+        await self._send_update(update("available_commands_update", availableCommands=listed))
+
+    async def notify(self, text: str) -> None:
+        """Show the user a notice."""
+        if self._announced.notices:
+            await self._send_update(update("notice", severity="warning", title=text))
+
+    def fail(self, error: RpcError) -> None:
+        """End the running turn with an error."""
+        self._end_turn(error=error)
+
+    async def _begin(self, content: PromptContent) -> None:
+        text, images = content.text, content.images
+        if self._state == "ended":
+            await self._reopen(self._shown.view.seq)
+        if self._state == "new":
+            await self._host.send(self._opening(content))
+            self._state = "open"
+            await self._send_update(update("session_info_update", title=title_of(text)))
+            self._follow_soon(self._shown, self.id, 0)
+        elif question := self._question:
+            answer = Answer(
+                task_id=question.task_id,
+                ask_id=question.asked.ask_id,
+                reply="message",
+                text=text,
+                images=images,
+                digest=question.asked.digest,
+            )
+            await self._host.send(answer)
+        else:
+            await self._host.send(self._speak(content))
+
+    def _opening(self, content: PromptContent) -> OpenTask:
+        now, before = self.choices, self._at_start
+        model = now.model_id != before.model_id
+        return OpenTask(
+            task_id=self.id,
+            text=content.text,
+            images=content.images,
+            mode=now.mode,
+            provider=now.provider if model else "",
+            model=now.model if model else "",
+            level=now.level if now.level is not before.level else None,
+        )
+
+    def _speak(self, content: PromptContent) -> Speak:
+        at = self._question.task_id if self._question else self.id
+        return Speak(
+            task_id=at, message_id=uuid.uuid4().hex, text=content.text, images=content.images
+        )
+
+    def _follow_soon(self, shown: TaskUpdates, task_id: str, after: int) -> None:
+        self._group.start_soon(self._follow, shown, task_id, after)
+
+    async def _follow(self, shown: TaskUpdates, task_id: str, after: int) -> None:
+        # rejected if a sub-task has already ended; its parent reports the rest
+        with suppress(CommandRejected, Disconnected):
+            async for event in self._host.follow(task_id, after):
+                for each in shown.see(event):
+                    await self._send_update(each)
+                await self._react(shown, task_id, event)
+        if task_id == self.id:
+            self._state = "ended"
+            self._asked.set()
+            self._end_turn()
+
+    async def _react(self, shown: TaskUpdates, task_id: str, event: Event) -> None:
+        if self._turn:
+            self._turn.see(event.fact)
+        match event.fact:
+            case ChildBegan(task_id=child, after=known):
+                child_updates = TaskUpdates(self.cwd, self._announced, child=child[:8])
+                self._follow_soon(child_updates, child, known)
+            case Asked() as asked if CATEGORY[asked.ask] is not AskCategory.NON_BLOCKING:
+                self._question = OpenedQuestion(task_id, asked)
+                self._asked.set()
+                await self._ask(shown, self._question)
+            case Answered() | StepCancelled():
+                self._question = None
+            case fact if task_id == self.id and self.choices.apply(fact):
+                await self._send_choices()
+
+    async def _ask(self, shown: TaskUpdates, question: OpenedQuestion) -> None:
+        asked = question.asked
+        if asked.ask in APPROVALS:
+            self._group.start_soon(self._ask_permission, shown, question)
+        elif asked.ask is AskKind.FOLLOWUP and self._forms:
+            self._group.start_soon(self._ask_form, question)
+        elif asked.ask is AskKind.COMPLETION_RESULT and shown.view.queue:
+            # a message came just before the end; it is delivered now
+            await self._answer(_message(question, "", by_user=False))
+        else:
+            if words := early_words(asked):
+                await self._send_update(said(words))
+            self._end_turn(asked)
+
+    async def _ask_permission(self, shown: TaskUpdates, question: OpenedQuestion) -> None:
+        asked = question.asked
+        request = {
+            "sessionId": self.id,
+            "toolCall": shown.permission(asked),
+            "options": permission_options(asked),
+        }
+        async with self._open_question(asked):
+            try:
+                response = await self._client.call("session/request_permission", request)
+            except RpcError as error:
+                reason = f"The editor could not ask the user: {error}"
+                await self._answer(rejection(question.task_id, asked, reason))
+                return
+            if is_cancelled(response):
+                await self.cancel()
+            else:
+                await self._answer(permission_answer(question.task_id, asked, response))
+
+    async def _ask_form(self, question: OpenedQuestion) -> None:
+        wanted = follow_up(question.asked)
+        request = {
+            "mode": "form",
+            "sessionId": self.id,
+            "message": wanted.question,
+            "requestedSchema": form(wanted),
+        }
+        async with self._open_question(question.asked):
+            try:
+                response = await self._client.call("elicitation/create", request)
+            except RpcError as error:
+                await self._send_update(said(f"{wanted.text}\n\n({error})"))
+                self._end_turn(question.asked)
+                return
+            await self._answer(_message(question, form_answer(response) or DECLINED))
+
+    @asynccontextmanager
+    async def _open_question(self, asked: Asked) -> AsyncIterator[None]:
+        """Leave at once if the turn is cancelled: a late answer is worth nothing."""
+        with suppress(Disconnected), anyio.CancelScope() as scope:
+            self._asking[asked.ask_id] = scope
+            try:
+                yield
+            finally:
+                del self._asking[asked.ask_id]
+
+    async def _answer(self, answer: Answer) -> None:
+        with suppress(CommandRejected):  # the question was closed meanwhile
+            await self._host.send(answer)
+
+    def _end_turn(self, asked: Asked | None = None, *, error: RpcError | None = None) -> None:
+        if turn := self._turn:
+            self._turn = None
+            turn.end(asked, error)
+
+    async def _send_choices(self) -> None:
+        await self._send_update(update("current_mode_update", currentModeId=self.choices.mode))
+        options = self.choices.config_options()
+        await self._send_update(update("config_option_update", configOptions=options))
+
+    async def _send_update(self, wanted: Wire) -> None:
+        self._client.notify("session/update", {"sessionId": self.id, "update": wanted})
+        await self._client.room()
+
+
+def _message(question: OpenedQuestion, text: str, *, by_user: bool = True) -> Answer:
+    return Answer(
+        task_id=question.task_id,
+        ask_id=question.asked.ask_id,
+        reply="message",
+        text=text,
+        digest=question.asked.digest,
+        by="user" if by_user else "policy",
+    )

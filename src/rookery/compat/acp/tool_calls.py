@@ -1,0 +1,201 @@
+"""A tool call as an editor shows it: kind, locations, differences and output."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from rookery.core.asks import question_lines
+from rookery.core.blocks import Image, ToolCall
+from rookery.core.facts import Asked, Ending, ToolFinished, ToolStarted
+from rookery.core.tool_traits import COMMAND, FILES, PATHS, ToolGroup, traits_of
+
+Wire: TypeAlias = dict[str, Any]
+"""An object of the protocol."""
+
+LONGEST_OUTPUT = 20_000
+"""Characters of a call's output that are shown: its end."""
+_KINDS = {
+    "search_files": "search",
+    "list_files": "search",
+    "codebase_search": "search",
+    "list_code_definition_names": "search",
+    "web_search": "search",
+    "web_fetch": "fetch",
+    "browser_action": "fetch",
+    "switch_mode": "switch_mode",
+    "new_task": "think",
+}
+_KINDS_OF_GROUPS = {
+    ToolGroup.READ: "read",
+    ToolGroup.EDIT: "edit",
+    ToolGroup.COMMAND: "execute",
+}
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+class EditorCall(Struct):
+    """A call that has not ended, as it was announced. `diffs` stay when its output is added."""
+
+    about: Wire
+    diffs: list[Wire]
+    output: str = ""
+    sent_at: int = 0
+    """When its output was last sent, in milliseconds."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its output is code or a terminal's, not Markdown."""
+        return self.about["kind"] in ("read", "search", "execute")
+
+
+def text_block(text: str) -> Wire:
+    return {"type": "text", "text": text}
+
+
+def image_block(image: Image) -> Wire:
+    return {"type": "image", "mimeType": image.media_type, "data": image.data}
+
+
+def content(block: Wire) -> Wire:
+    return {"type": "content", "content": block}
+
+
+def kind_of_call(name: str) -> str:
+    return _KINDS.get(name) or _KINDS_OF_GROUPS.get(traits_of(name).group, "other")
+
+
+def announced(call: ToolCall, call_id: str, cwd: str) -> Wire:
+    """The call as the model made it."""
+    return {
+        "toolCallId": call_id,
+        "title": _first_title(call),
+        "name": call.name,
+        "kind": kind_of_call(call.name),
+        "status": "pending",
+        "locations": [{"path": path} for path in _paths(call.arguments, cwd)],
+        "rawInput": dict(call.arguments),
+    }
+
+
+def prepared(about: Asked | ToolStarted, cwd: str) -> Wire:
+    """What is known of a call once it is prepared: title, locations and differences."""
+    changed = list(differences(about.text, cwd))
+    known: Wire = {"title": about.title} if about.title else {}
+    if changed:
+        known["content"] = [diff for diff, _ in changed]
+        known["locations"] = [{"path": diff["path"], "line": line} for diff, line in changed]
+    return known
+
+
+def differences(payload: str, cwd: str) -> Iterator[tuple[Wire, int]]:
+    """The pieces of files that a call changes, each with its first line in the new file."""
+    for path, diff in _file_diffs(payload):
+        for old, new, line in hunks(diff):
+            whole = absolute(path, cwd)
+            yield {"type": "diff", "path": whole, "oldText": old, "newText": new}, line
+
+
+def hunks(diff: str) -> Iterator[tuple[str | None, str, int]]:
+    """The old and the new text of each piece of a diff. There is no old text in a new file."""
+    old: list[str] = []
+    new: list[str] = []
+    at = 0
+    for row in diff.split("\n"):
+        if found := _HUNK.match(row):
+            if at:
+                yield _piece(old, new, at)
+            old, new, at = [], [], max(1, int(found[1]))
+        elif at:
+            if not row.startswith("+"):
+                old.append(row[1:])
+            if not row.startswith("-"):
+                new.append(row[1:])
+    if at:
+        yield _piece(old, new, at)
+
+
+def question_notes(asked: Asked) -> list[Wire]:
+    """What a person should know before answering."""
+    notes = [asked.where and f"Runs {asked.where}.", *asked.notes]
+    if asked.governance:
+        notes += question_lines(asked.governance, dict.fromkeys(("task", "expand", "halt"), "-"))
+    said = "\n".join(filter(None, notes))
+    return [content(text_block(said))] if said else []
+
+
+def ended(call: EditorCall | None, end: ToolFinished) -> Wire:
+    """The end of a call. An edit keeps its differences; the text is what the model reads."""
+    shown = call.diffs if call else []
+    done = end.ending is Ending.DONE
+    if not (shown and done):
+        shown = [*shown, *output_content(end.text, plain=bool(call and call.is_plain))]
+    return {
+        "status": "completed" if done else "failed",
+        "content": [*shown, *(content(image_block(image)) for image in end.images)],
+        "rawOutput": {"text": end.text} | _exit_code(end),
+    }
+
+
+def output_content(text: str, *, plain: bool) -> list[Wire]:
+    """The end of a long text. Plain text is fenced, because editors show Markdown."""
+    cut = text[-LONGEST_OUTPUT:]
+    if len(cut) < len(text):
+        cut = f"[… {len(text) - len(cut)} characters left out …]\n{cut}"
+    if not cut.strip():
+        return []
+    return [content(text_block(_fenced(cut) if plain else cut))]
+
+
+def absolute(path: str, cwd: str) -> str:
+    return str(PurePosixPath(cwd, path))
+
+
+def _piece(old: Sequence[str], new: Sequence[str], line: int) -> tuple[str | None, str, int]:
+    return _joined(old) or None, _joined(new), line
+
+
+def _joined(rows: Sequence[str]) -> str:
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _file_diffs(payload: str) -> Iterator[tuple[str, str]]:
+    try:
+        said = json.loads(payload) if payload.startswith("{") else {}
+    except ValueError:
+        return
+    if not isinstance(said, dict) or "diffStats" not in said:
+        return
+    for each in said.get("batchDiffs") or [said]:
+        yield str(each.get("path", "")), str(each.get("content") or "")
+
+
+def _first_title(call: ToolCall) -> str:
+    """A title before the call is prepared."""
+    for name in (COMMAND, *PATHS, "query", "regex", "url", "message"):
+        if isinstance(value := call.arguments.get(name), str) and value.strip():
+            return f"{call.name.replace('_', ' ')}: {value.strip()[:200]}"
+    return call.name.replace("_", " ")
+
+
+def _paths(arguments: Mapping[str, Any], cwd: str) -> Iterator[str]:
+    for name in PATHS:
+        if isinstance(path := arguments.get(name), str) and path:
+            yield absolute(path, cwd)
+    files = arguments.get(FILES)
+    for each in files if isinstance(files, list) else ():
+        if isinstance(each, dict) and isinstance(path := each.get("path"), str):
+            yield absolute(path, cwd)
+
+
+def _exit_code(end: ToolFinished) -> Wire:
+    return {} if end.exit_code is None else {"exitCode": end.exit_code}
+
+
+def _fenced(text: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text.rstrip()}\n{fence}"

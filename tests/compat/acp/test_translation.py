@@ -1,0 +1,311 @@
+"""Facts as updates, questions as permission requests, prompts as messages."""
+
+import json
+
+import pytest
+
+from rookery.compat.acp.questions import (
+    FollowUp,
+    form,
+    form_answer,
+    permission_answer,
+    permission_options,
+)
+from rookery.compat.acp.requests import prompt_content
+from rookery.compat.acp.tool_calls import LONGEST_OUTPUT, Wire, hunks
+from rookery.compat.acp.turns import PromptTurn
+from rookery.compat.acp.updates import Announced, TaskUpdates
+from rookery.core.asks import AskKind, IntentQuestion
+from rookery.core.blocks import Text, Thinking, ToolCall
+from rookery.core.commands import Answer
+from rookery.core.facts import (
+    Asked,
+    AssistantSpoke,
+    CompletionOffered,
+    Condensed,
+    Condensing,
+    Event,
+    Fact,
+    Noted,
+    OutputStreamed,
+    PromptRefused,
+    RequestFailed,
+    RequestStarted,
+    StepCancelled,
+    StopReason,
+    TaskOpened,
+    TextStreamed,
+    Todo,
+    TodosChanged,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+    UserSpoke,
+)
+from rookery.core.limits import FailureKind
+from rookery.protocol.jsonrpc import RpcError
+
+PAYLOAD = json.dumps(
+    {
+        "tool": "editedExistingFile",
+        "path": "a.txt",
+        "content": "@@ -7,3 +7,3 @@\n one\n-two\n+2\n three",
+        "diffStats": {"added": 1, "removed": 1},
+    }
+)
+DIFF = {
+    "type": "diff",
+    "path": "/w/a.txt",
+    "oldText": "one\ntwo\nthree\n",
+    "newText": "one\n2\nthree\n",
+}
+EDIT = AssistantSpoke(
+    request_id="r", blocks=(ToolCall(id="c", name="edit", arguments={"file_path": "a.txt"}),)
+)
+
+
+NONE = Announced()
+
+
+def updates(
+    *facts: Fact, replay: bool = False, child: str = "", announced: Announced = NONE
+) -> list[Wire]:
+    shown = TaskUpdates("/w", announced, child=child)
+    events = (Event(number, 0, number * 100, fact) for number, fact in enumerate(facts, 1))
+    return [each for event in events for each in shown.see(event, replay=replay)]
+
+
+def kinds(found: list[Wire]) -> list[str]:
+    return [each["sessionUpdate"] for each in found]
+
+
+def test_streamed_text_is_not_repeated_by_the_whole_answer():
+    whole = AssistantSpoke(request_id="r", blocks=(Thinking(text="Hm."), Text(text="Hi there")))
+    found = updates(
+        TextStreamed(request_id="r", text="Hi "), TextStreamed(request_id="r", text="there"), whole
+    )
+    said = [(each["sessionUpdate"], each["content"]["text"]) for each in found]
+    assert said == [
+        ("agent_message_chunk", "Hi "),
+        ("agent_message_chunk", "there"),
+        ("agent_thought_chunk", "Hm."),
+    ]
+    assert kinds(updates(whole)) == ["agent_thought_chunk", "agent_message_chunk"]
+    assert kinds(updates(whole, child="kid")) == ["agent_thought_chunk"] * 2
+
+
+def test_the_users_messages_are_sent_only_when_a_session_is_loaded():
+    facts = (TaskOpened(text="Begin"), UserSpoke(message_id="m", text="More"))
+    assert updates(*facts) == []
+    assert [each["content"]["text"] for each in updates(*facts, replay=True)] == ["Begin", "More"]
+
+
+def test_an_edit_keeps_its_difference_to_the_end():
+    started = ToolStarted(call_id="c", tool="edit", title="Edit a.txt", text=PAYLOAD)
+    announced, prepared, ended = updates(EDIT, started, ToolFinished(call_id="c", text="ok"))
+    assert (announced["kind"], announced["status"]) == ("edit", "pending")
+    assert announced["locations"] == [{"path": "/w/a.txt"}]
+    assert (prepared["status"], prepared["content"]) == ("in_progress", [DIFF])
+    assert prepared["locations"] == [{"path": "/w/a.txt", "line": 7}]
+    assert (ended["status"], ended["content"]) == ("completed", [DIFF])
+
+
+def test_output_is_sent_now_and_then_and_only_its_end():
+    run = AssistantSpoke(request_id="r", blocks=(ToolCall(id="c", name="execute_command"),))
+    pieces = [OutputStreamed(call_id="c", text="x" * 3000) for _ in range(20)]
+    _, *shown = updates(run, *pieces)
+    assert len(shown) == 10
+    text = shown[-1]["content"][0]["content"]["text"]
+    assert (text[:4], text[-4:]) == ("```\n", "\n```")
+    assert len(text) == LONGEST_OUTPUT + 8
+
+
+def test_a_cancelled_step_leaves_no_call_open():
+    assert updates(EDIT, StepCancelled())[1] == {
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": "c",
+        "status": "failed",
+    }
+
+
+@pytest.mark.parametrize(
+    ("fact", "all_announced", "none_announced"),
+    [
+        (TodosChanged(todos=(Todo(id="1", content="x"),)), ["plan"], ["plan"]),
+        (Noted(text="Careful."), ["notice"], ["agent_thought_chunk"]),
+        (Condensing(tokens=9), ["compaction_update"], []),
+        (Condensed(upto=1, summary="s"), ["compaction_update"], []),
+        (CompletionOffered(result="Done."), ["agent_message_chunk"], ["agent_message_chunk"]),
+        (CompletionOffered(result="Done.", spoken=True), [], []),
+    ],
+)
+def test_optional_updates_are_sent_if_the_client_announced_them(
+    fact: Fact, all_announced: list[str], none_announced: list[str]
+):
+    assert kinds(updates(fact, announced=Announced(notices=True, compaction=True))) == all_announced
+    assert kinds(updates(fact)) == none_announced
+
+
+def test_the_use_of_the_window_is_reported():
+    begun = RequestStarted(request_id="r", model="m", window=1000)
+    usage = Usage(tokens_in=90, tokens_out=10, cost=0.5)
+    answer = AssistantSpoke(request_id="r", blocks=(), usage=usage)
+    assert updates(begun, answer)[-1] == {
+        "sessionUpdate": "usage_update",
+        "used": 100,
+        "size": 1000,
+        "cost": {"amount": 0.5, "currency": "USD"},
+    }
+
+
+def test_a_permission_request_has_the_whole_call():
+    shown = TaskUpdates("/w", Announced())
+    list(shown.see(Event(1, 0, 1, EDIT)))
+    asked = Asked(
+        ask_id="q",
+        ask=AskKind.TOOL,
+        call_id="c",
+        title="Edit a.txt",
+        text=PAYLOAD,
+        notes=("It is a link.",),
+    )
+    call = shown.permission(asked)
+    assert (call["toolCallId"], call["kind"], call["title"]) == ("c", "edit", "Edit a.txt")
+    assert call["rawInput"] == {"file_path": "a.txt"}
+    note = {"type": "content", "content": {"type": "text", "text": "It is a link."}}
+    assert call["content"] == [DIFF, note]
+
+
+@pytest.mark.parametrize(
+    ("diff", "pieces"),
+    [
+        ("@@ -0,0 +1,2 @@\n+a\n+b", [(None, "a\nb\n", 1)]),
+        ("@@ -1,2 +0,0 @@\n-a\n-b", [("a\nb\n", "", 1)]),
+        ("@@ -1 +1 @@\n-a\n+b\n@@ -9 +9 @@\n-c\n+d", [("a\n", "b\n", 1), ("c\n", "d\n", 9)]),
+        ("(Only line ends change.)", []),
+    ],
+)
+def test_pieces_of_a_diff(diff: str, pieces: list[tuple[str | None, str, int]]):
+    assert list(hunks(diff)) == pieces
+
+
+ASKED = Asked(
+    ask_id="q",
+    ask=AskKind.COMMAND,
+    digest="d",
+    rule="exactly this command: make",
+    prefix="commands that begin so: make …",
+    governance=IntentQuestion(choices=("task", "halt"), grant="docs/**"),
+)
+
+
+def test_options_name_the_rules_they_add():
+    assert [tuple(each.values()) for each in permission_options(ASKED)] == [
+        ("once", "Allow once", "allow_once"),
+        ("always", "Always allow exactly this command: make", "allow_always"),
+        ("prefix", "Always allow commands that begin so: make …", "allow_always"),
+        ("task", "Allow for the rest of this session: docs/**", "allow_always"),
+        ("halt", "Reject, and stop the session", "reject_always"),
+        ("reject", "Reject", "reject_once"),
+    ]
+    plain = Asked(ask_id="q", ask=AskKind.COMMAND)
+    assert [each["optionId"] for each in permission_options(plain)] == ["once", "reject"]
+
+
+def selected(option: object) -> object:
+    return {"outcome": {"outcome": "selected", "optionId": option}}
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        (selected("once"), {"reply": "yes"}),
+        (selected("always"), {"reply": "yes", "always": True}),
+        (selected("prefix"), {"reply": "yes", "prefix": True}),
+        (selected("task"), {"reply": "yes", "choice": "task"}),
+        (selected("halt"), {"reply": "no", "choice": "halt"}),
+        (selected("reject"), {"reply": "no"}),
+    ],
+)
+def test_an_option_becomes_an_answer(response: object, expected: dict[str, object]):
+    answer = Answer(task_id="t", ask_id="q", digest="d", **expected)  # type: ignore[arg-type]
+    assert permission_answer("t", ASKED, response) == answer
+
+
+@pytest.mark.parametrize(
+    "response",
+    [None, {}, [], "once", selected("expand"), selected("ONCE"), selected(None), selected([])],
+)
+def test_no_other_answer_approves(response: object):
+    assert permission_answer("t", ASKED, response).reply == "no"
+
+
+def test_forms_offer_the_suggestions_and_other_words():
+    shown = form(FollowUp("Which?", ("a", "b")))
+    assert shown["properties"]["answer"]["enum"] == ["a", "b"]
+    assert form_answer({"action": "accept", "content": {"answer": "a"}}) == "a"
+    assert form_answer({"action": "accept", "content": {"answer": "a", "other": "c"}}) == "c"
+    assert form_answer({"action": "accept", "content": {}}) is None
+    assert form_answer({"action": "decline"}) is None
+
+
+def test_prompts_with_links_files_and_pictures():
+    image = {"type": "image", "mimeType": "image/png", "data": "aGk="}
+    content = prompt_content(
+        [
+            {"type": "text", "text": "Compare"},
+            {"type": "resource_link", "uri": "file:///w/a%20b.py", "name": "a b.py"},
+            {"type": "text", "text": "with"},
+            {"type": "resource", "resource": {"uri": "file:///w/c.py", "text": "c = 1"}},
+            {"type": "resource_link", "uri": "https://x.test/y", "name": "y"},
+            image,
+        ],
+        "/w",
+    )
+    assert content.text == (
+        "Compare @/a\\ b.py with /w/c.py  https://x.test/y\n\n"
+        "/w/c.py:\n<piped_text>\nc = 1\n</piped_text>"
+    )
+    assert [each.media_type for each in content.images] == ["image/png"]
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        ({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}, "'audio' is not supported"),
+        ({"type": "image", "mimeType": "image/png", "data": "?"}, "not base64"),
+        ({"type": "text"}, "incomplete"),
+        ({}, "needs a type"),
+        ({"type": "text", "text": "  "}, "The prompt is empty"),
+    ],
+)
+def test_prompts_that_are_refused(block: Wire, problem: str):
+    with pytest.raises(RpcError, match=problem):
+        prompt_content([block], "/w")
+
+
+def failed(kind: FailureKind) -> RequestFailed:
+    return RequestFailed(request_id="r", error=kind, message="No.")
+
+
+@pytest.mark.parametrize(
+    ("fact", "ask", "stop", "code"),
+    [
+        (None, AskKind.COMPLETION_RESULT, "end_turn", None),
+        (AssistantSpoke(request_id="r", blocks=(), stop=StopReason.LENGTH), None, "max_tokens", 0),
+        (StepCancelled(), AskKind.RESUME_TASK, "cancelled", None),
+        (PromptRefused(of=1, text="", reason=""), AskKind.RESUME_TASK, "refusal", None),
+        (failed(FailureKind.REFUSED), AskKind.API_REQ_FAILED, "refusal", None),
+        (failed(FailureKind.BAD_KEY), AskKind.API_REQ_FAILED, "end_turn", -32000),
+        (failed(FailureKind.OFFLINE), AskKind.API_REQ_FAILED, "end_turn", -32603),
+        (None, AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, "max_turn_requests", None),
+        (None, None, "end_turn", -32603),
+    ],
+)
+def test_why_a_turn_ended(fact: Fact | None, ask: AskKind | None, stop: str, code: int | None):
+    turn = PromptTurn()
+    if fact:
+        turn.see(fact)
+    turn.end(Asked(ask_id="q", ask=ask or AskKind.COMPLETION_RESULT) if ask or code == 0 else None)
+    assert turn.stop == stop
+    assert (turn.error.code if turn.error else None) == (code or None)

@@ -1,0 +1,115 @@
+"""Editors drive the real `rookery acp`: the official Python SDK, and the npm SDK in test_acp_npm.
+What each fact becomes is in tests/compat/acp."""
+
+from typing import Any
+
+import acp
+import anyio
+import pytest
+from acp.exceptions import RequestError
+
+from llm_server import LlmServer, finish, say
+from rookery.protocol.jsonrpc import METHOD_NOT_FOUND
+from support.acp_editor import Editor, editing
+from support.model_words import question, received, shell, write
+from support.terminal_session import Installed
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unconfined")]
+
+
+def words(text: str) -> list[Any]:
+    return [acp.text_block(text)]
+
+
+async def test_a_conversation_with_an_approval_a_rejection_and_a_question(rookery: Installed):
+    here = str(rookery.workspace)
+    editor = Editor(lambda call: "once" if "made" in call.title else "reject")
+    answers = (
+        [say("I will."), shell("touch made")],
+        [shell("touch other")],
+        [question()],
+        [finish("It is made.")],
+    )
+    with LlmServer(*answers) as server:
+        async with editing(rookery, server, editor) as agent:
+            session = (await agent.new_session(here, mcp_servers=[])).session_id
+            first = await agent.prompt(session, words("make it"))
+            assert first.stop_reason == "end_turn"
+            assert editor.text == "I will.Which port?\n- 8080"
+            assert (await agent.prompt(session, words("9090"))).stop_reason == "end_turn"
+            with pytest.raises(RequestError) as refused:
+                await agent.ext_method("nothing", {})
+            assert refused.value.code == METHOD_NOT_FOUND
+        assert "9090" in received(server.requests[3])
+    assert (rookery.workspace / "made").exists()
+    assert not (rookery.workspace / "other").exists()
+    call, options = editor.asked[0]
+    assert (call.title, call.kind, call.raw_input["command"]) == (
+        "Run touch made",
+        "execute",
+        "touch made",
+    )
+    assert [each.kind for each in options] == ["allow_once", "allow_always", "reject_once"]
+    assert "exactly this command" in options[1].name
+    ends = {each.tool_call_id: each.status for each in editor.of("tool_call_update")}
+    assert list(ends.values()) == ["completed", "failed"]
+    assert editor.text.endswith("It is made.")
+
+
+async def test_a_cancelled_turn_approves_nothing_and_the_session_goes_on(rookery: Installed):
+    here = str(rookery.workspace)
+    editor = Editor(lambda call: None)
+    with LlmServer([write("a.txt")], [say("Still here.")]) as server:
+        async with editing(rookery, server, editor) as agent:
+            session = (await agent.new_session(here, mcp_servers=[])).session_id
+            async with anyio.create_task_group() as group:
+                stops: list[str] = []
+
+                async def send() -> None:
+                    stops.append((await agent.prompt(session, words("write it"))).stop_reason)
+
+                group.start_soon(send)
+                await editor.was_asked.wait()
+                await agent.cancel(session)
+            assert stops == ["cancelled"]
+            assert (await agent.prompt(session, words("and?"))).stop_reason == "end_turn"
+    assert editor.text == "Still here."
+    assert not (rookery.workspace / "a.txt").exists()
+
+
+async def test_a_session_is_listed_and_loaded_by_another_process(rookery: Installed):
+    here = str(rookery.workspace)
+    first, second = Editor(), Editor()
+    with LlmServer([write("a.txt", "hi\n")], [finish("Written.")], [say("Yes.")]) as server:
+        async with editing(rookery, server, first) as agent:
+            session = (await agent.new_session(here, mcp_servers=[])).session_id
+            await agent.set_session_mode(session, "debug")
+            await agent.set_config_option("permissions", session, "edits")
+            await agent.prompt(session, words("write a.txt"))
+        async with editing(rookery, server, second) as agent:
+            (listed,) = (await agent.list_sessions(here)).sessions
+            loaded = await agent.load_session(here, session, mcp_servers=[])
+            await agent.prompt(session, words("done?"))
+    assert first.asked == []
+    assert (listed.session_id, listed.title, listed.cwd) == (session, "write a.txt", here)
+    assert loaded.modes.current_mode_id == "debug"
+    assert [each.content.text for each in second.of("user_message_chunk")] == ["write a.txt"]
+    edit = second.of("tool_call_update")[-1]
+    assert (edit.status, edit.content[0].new_text) == ("completed", "hi\n")
+    assert second.text == "Written.Yes."
+
+
+async def test_messages_that_no_editor_should_send(rookery: Installed):
+    with LlmServer() as server:
+        async with editing(rookery, server, Editor()) as agent:
+            with pytest.raises(RequestError, match="absolute paths"):
+                await agent.new_session("here", mcp_servers=[])
+            with pytest.raises(RequestError, match="No such folder"):
+                await agent.new_session("/no/such/folder", mcp_servers=[])
+            with pytest.raises(RequestError, match="No such session"):
+                await agent.prompt("1-2", words("hi"))
+            session = (await agent.new_session(str(rookery.workspace))).session_id
+            with pytest.raises(RequestError, match="has no value 'wizard'"):
+                await agent.set_session_mode(session, "wizard")
+            with pytest.raises(RequestError, match="is empty"):
+                await agent.prompt(session, words(" "))
