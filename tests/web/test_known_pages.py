@@ -6,6 +6,7 @@ import pytest
 
 from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
+from rookery.core.facts import TaskOpened, next_event
 from rookery.core.limits import Limits
 from rookery.core.settings_sections import WebSettings
 from rookery.engine.ports.actions import Action, Outcome, Permit
@@ -36,21 +37,27 @@ def rules(folder: Path) -> AllowRules:
 
 
 def hook(folder: Path, *hosts: str, automatic: bool = False) -> KnownPages:
-    return KnownPages(rules(folder), fetch(*hosts).is_listed, lambda: automatic)
+    opened = next_event(None, TaskOpened(text=f"Read {DOCS}/ and go on."), 0)
+    return KnownPages(rules(folder), fetch(*hosts).is_listed, lambda: automatic, lambda: [[opened]])
 
 
-def page(about: str) -> Action:
+def page(about: str, path: str = "/") -> Action:
     async def perform(permit: Permit) -> Outcome:
         raise AssertionError("It must not be performed.")
 
-    return Action(title="", perform=perform, external=f"web {about}", spares_files=True)
+    return Action(
+        title="",
+        perform=perform,
+        external=f"web {about}",
+        spares_files=True,
+        payload={"url": f"{about}{path}"},
+    )
 
 
 NO_OPINION, ALLOW, ASK = Decision.NONE, Decision.ALLOW, Decision.ASK
 RULINGS = {
     DOCS: NO_OPINION,
     "https://listed.example": ALLOW,
-    "https://a.listed.example": NO_OPINION,
     LOCAL: ASK,
     "http://127.0.0.1:3000": ASK,
     "http://[::1]": ASK,
@@ -85,8 +92,23 @@ async def test_what_ran_automatically_was_not_approved(tmp_path: Path):
     pages = hook(tmp_path, automatic=True)
     await pages.after(CALL, page(DOCS), DONE)
     assert (await pages.before(CALL, page(DOCS))).decision is NO_OPINION
-    await pages.after(CALL, page(LOCAL), DONE)  # that was asked about in any case
+    assert (await pages.before(CALL, page(LOCAL))).decision is ASK
+    await pages.after(CALL, page(LOCAL), DONE)
     assert (await pages.before(CALL, page(LOCAL))).decision is ALLOW
+
+
+async def test_an_automatic_run_asks_about_a_page_that_nothing_names(tmp_path: Path):
+    made_up = page("https://made-up.example", "/?data=1")
+    assert (await hook(tmp_path).before(CALL, made_up)).decision is NO_OPINION
+    pages = hook(tmp_path, "listed.example", automatic=True)
+    ruling = await pages.before(CALL, made_up)
+    assert ruling.decision is ASK
+    assert "could carry data to made-up.example" in ruling.reasons[0]
+    assert (await pages.before(CALL, page(DOCS, "/?data=1"))).decision is ASK
+    assert (await pages.before(CALL, page("https://a.listed.example"))).decision is ASK
+    assert (await pages.before(CALL, page("https://listed.example", "/?a"))).decision is ALLOW
+    await pages.after(CALL, made_up, DONE)  # a person has approved it
+    assert (await pages.before(CALL, page("https://made-up.example"))).decision is ALLOW
 
 
 async def test_always_is_a_rule_for_pages_and_for_nothing_else(tmp_path: Path):

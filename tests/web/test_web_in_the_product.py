@@ -69,6 +69,15 @@ def test_an_automatic_run_reaches_no_private_address(rookery: Installed, site: S
     assert not [path for path, _ in site.hits if path == "/automatic"]
 
 
+def test_an_automatic_run_reaches_no_address_that_the_model_made_up(rookery: Installed):
+    named, made_up = "https://named.invalid/a", "https://named.invalid/a?data=secret"
+    with LlmServer([fetch(named)], [fetch(made_up)], [finish()]) as server:
+        rookery.run("-p", "-y", *at(server), f"Read {named}.")
+    results = [shown(request) for request in server.requests[1:]]
+    assert "No address is known for named.invalid" in results[0]
+    assert "The conversation does not name this address" in results[1]
+
+
 def test_a_pdf_is_read_as_a_document(rookery: Installed, site: Site):
     site.pages["/paper"] = Reply(pdf("Rooks nest in colonies."), "application/pdf")
     listed = {"ROOKERY_WEB_HOSTS": f"localhost:{site.port}"}

@@ -19,6 +19,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
     Effect,
+    Event,
     Noted,
     RequestStarted,
     TaskOpened,
@@ -137,7 +138,12 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: SubTasks)
             guard,
             commands,
             *_approval_hooks(parts, rules, browser, level),
-            *_web_hooks(parts, rules, lambda: level() is Level.AUTO),
+            *_web_hooks(
+                parts,
+                rules,
+                lambda: level() is Level.AUTO,
+                attend.logs,
+            ),
             edits,
         ],
         governance=governance,
@@ -230,13 +236,18 @@ def _approval_hooks(
     ]
 
 
-def _web_hooks(parts: "HostParts", rules: AllowRules, automatic: Callable[[], bool]) -> list[Hook]:
+def _web_hooks(
+    parts: "HostParts",
+    rules: AllowRules,
+    automatic: Callable[[], bool],
+    logs: Callable[[], Sequence[Sequence[Event]]],
+) -> list[Hook]:
     """Return the hook that asks about each web origin once."""
     if parts.extra.web is None:
         return []
     from rookery.web.web_tools import KnownPages
 
-    return [KnownPages(rules, parts.extra.web.is_listed, automatic)]
+    return [KnownPages(rules, parts.extra.web.is_listed, automatic, logs)]
 
 
 def _turn_rules(parts: "HostParts") -> TurnRules:

@@ -17,6 +17,7 @@ from rookery.core.facts import (
     AgentTask,
     ChildBegan,
     Ending,
+    Event,
     FellBack,
     ModelSwitched,
     Noted,
@@ -60,6 +61,8 @@ class Family(Struct, frozen=True, kw_only=True):
     """Held while a command may write to the repository that the worktrees of agents share."""
     beside: Callable[[], Spent] = Spent
     """What the other agents have used."""
+    above: Callable[[], Sequence[Sequence[Event]]] = tuple
+    """The events of the tasks above it, beginning with the first."""
 
     def alone(
         self, uses_repository: Callable[[Action], bool], action: Action
@@ -104,6 +107,7 @@ class SubTasks:
     async def attend(self, call_id: str, child: ChildTask) -> ChildEnd:
         """Run a child task inside its parent's step, so that cancelling the step ends both."""
         parent = self._log
+        family = replace(self.family, above=self.logs)
         opening = TaskOpened(
             text=child.text,
             mode=child.mode,
@@ -113,7 +117,7 @@ class SubTasks:
             only_reads=parent.state.opened.only_reads,
         )
         try:
-            task, after = self._start(child.task_id, opening, self.family, words=child.words)
+            task, after = self._start(child.task_id, opening, family, words=child.words)
         except StorageError as error:
             return ChildEnd(None, str(error).rstrip("."), parent.state.spent)
         failure = None
@@ -148,6 +152,10 @@ class SubTasks:
         )
         text = agents_report(agents, ends)
         return Outcome(text=text, ending=ending, spent=spent, agents=results)
+
+    def logs(self) -> Sequence[Sequence[Event]]:
+        """The events of the tasks above this one, and of this one."""
+        return (*self.family.above(), self._log.events)
 
     def ended(self, task_id: str) -> EventLog | None:
         """The log of a child that has ended; its folder may be gone by now."""
@@ -331,6 +339,7 @@ class _AgentsAtWork:
             asking=self._asking,
             writing=self._writing,
             beside=lambda: self._used_by_others(agent.task_id),
+            above=self._children.logs,
         )
 
     def _used_by_others(self, task_id: str) -> Spent:

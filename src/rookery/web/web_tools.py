@@ -5,14 +5,15 @@ settings list and what was approved earlier in the task. They are loaded at ever
 heavy may be imported at module level.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from rookery.core.asks import Ruling, allow, ask
 from rookery.core.blocks import Sight, ToolCall
-from rookery.core.facts import Ending
+from rookery.core.facts import Ending, Event
 from rookery.core.replies import failed
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
@@ -34,6 +35,10 @@ LONGEST_QUERY = 400
 _KEPT_PAGES = 4
 LASTS = "If you approve, {} until the task ends."
 LOCAL = "This is a server on this machine, which may show private data: {}."
+UNNAMED = (
+    "The conversation does not name this address, which could carry data to {host}: name the page "
+    "in the prompt, or list the host in web.hosts."
+)
 
 
 class WebFetchArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -181,15 +186,24 @@ class WebSearch:
 
 class KnownPages:
     """Hook that allows pages of listed hosts, and origins and engines that were approved in this
-    task. Pages of this machine ask even if everything else is approved automatically."""
+    task. Pages of this machine, and pages that the conversation does not name, ask even if
+    everything else is approved automatically. `logs` are those of the tasks above and of this
+    one."""
 
     def __init__(
-        self, rules: RuleBook, is_listed: Callable[[str], bool], automatic: Callable[[], bool]
+        self,
+        rules: RuleBook,
+        is_listed: Callable[[str], bool],
+        automatic: Callable[[], bool],
+        logs: Callable[[], Sequence[Sequence[Event]]],
     ) -> None:
         self._rules = rules
         self._is_listed = is_listed
         self._automatic = automatic
+        self._logs = logs
         self._approved: set[str] = set()
+        self._asked: set[str] = set()
+        """Digests of the actions that needed an approval in an automatic run."""
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         if not action.external.startswith(WEB):
@@ -201,23 +215,33 @@ class KnownPages:
             return Ruling(notes=(LASTS.format(f"{about.removeprefix('search ')} is searched"),))
         if self._is_listed(about):
             return allow()
-        return self._on_page(about)
+        return self._on_page(about, action)
 
-    def _on_page(self, origin: str) -> Ruling:
-        if _is_local(origin):
-            return ask(LOCAL.format(origin))
-        return Ruling(notes=(LASTS.format(f"pages of {origin} are fetched"),))
+    def _on_page(self, origin: str, action: Action) -> Ruling:
+        lasts = LASTS.format(f"pages of {origin} are fetched")
+        reason = LOCAL.format(origin) if _is_local(origin) else self._unnamed(origin, action)
+        if not reason:
+            return Ruling(notes=(lasts,))
+        self._asked.add(action.digest)
+        return replace(ask(reason), notes=(lasts,))
+
+    def _unnamed(self, origin: str, action: Action) -> str:
+        """Why an automatic run asks about the page; empty if the conversation names it."""
+        if not self._automatic():
+            return ""
+        from rookery.web.page_sources import is_named
+
+        named = is_named(str(action.payload["url"]), self._logs())
+        return "" if named else UNNAMED.format(host=origin.partition("://")[2])
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         if not action.external.startswith(WEB):
             return
-        about = action.external.removeprefix(WEB)
-        if not self._automatic() or _is_local(about):
-            self._approved.add(about)
+        if not self._automatic() or action.digest in self._asked:
+            self._approved.add(action.external.removeprefix(WEB))
 
 
-def _is_local(about: str) -> bool:
-    """Whether it is an origin of this machine. A person or the settings allowed it then."""
+def _is_local(origin: str) -> bool:
     from rookery.core.hosts import web_address
 
-    return not about.startswith("search ") and web_address(about).is_loopback
+    return web_address(origin).is_loopback
