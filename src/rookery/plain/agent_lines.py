@@ -31,6 +31,7 @@ class AgentLines:
         if isinstance(fact, ChildBegan) and (agent := self._agents.find(fact.task_id)):
             verb = "resumed" if fact.after else "started"
             self._line("▸", f"{agent.name} ({agent.kind}) {verb}")
+            self._screen.repeat_question()
 
     def show_of(self, task_id: str, fact: Fact) -> bool:
         """A fact of a sub-task. Returns whether it is an agent."""
@@ -38,10 +39,15 @@ class AgentLines:
         if agent is None:
             return False
         self._show(agent, fact)
+        self._screen.repeat_question()
+        if not self._screen.busy:
+            self._show_status()
+        return True
+
+    def _show_status(self) -> None:
         if working := [row for row in self._agents.running if row.state != "waiting"]:
             doing = " · ".join(harmless_line(f"{row.name} {row.action}").strip() for row in working)
             self._screen.status(f"  {len(working)} of {len(self._agents.rows)} at work: {doing}")
-        return True
 
     def _show(self, agent: AgentRow, fact: Fact) -> None:
         match fact:

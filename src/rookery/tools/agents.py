@@ -149,7 +149,8 @@ def _names(agents: Sequence[AgentArgs]) -> list[str]:
     """A name for each, on one line and used once."""
     names: list[str] = []
     for number, agent in enumerate(agents, 1):
-        said = " ".join((agent.name or "").split())[:LONGEST_NAME] or f"agent {number}"
+        plain = "".join(each for each in agent.name or "" if each.isprintable())
+        said = " ".join(plain.split())[:LONGEST_NAME] or f"agent {number}"
         names.append(f"{said} {number}" if said in names else said)
     return names
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 import anyio.to_thread
 
 from rookery.core.facts import AgentTask
+from rookery.core.modes import is_hosts_own
 from rookery.engine.ports.tool import WorkerTree, WorkFile, WorkToApply
 from rookery.errors import ToolError
 from rookery.platform.git_folders import AGENT_PREFIX
@@ -145,7 +146,8 @@ def _tree(git: Git) -> str:
 
 
 def _stat(git: Git, base: str, tree: str) -> str:
-    return git.output("diff", "--stat=100", "--stat-count=40", "--no-renames", base, tree)
+    said = git.output("diff", "--stat=100", "--stat-count=40", "--no-renames", base, tree)
+    return "\n".join(map(str.strip, said.splitlines()))
 
 
 def _work_on(project: Project, branch: str) -> WorkToApply:
@@ -164,6 +166,8 @@ def _work_on(project: Project, branch: str) -> WorkToApply:
     left_out: list[str] = []
     for row, path in zip(rows[::2], rows[1::2], strict=True):
         old_mode, new_mode, old, new, _ = row.removeprefix(":").split()
+        if is_hosts_own(path):
+            continue  # the ledger of a checkout is its own
         if {old_mode, new_mode} - {_FILE, _PROGRAM, _NOTHING}:
             left_out.append(f"{path} is a link or a repository")
             continue

@@ -25,6 +25,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
+from rookery.core.text.terminal_text import harmless_line
 
 AgentStatus: TypeAlias = Literal[
     "waiting", "working", "asking", "done", "failed", "stopped", "out of budget"
@@ -51,7 +52,7 @@ class AgentRow(Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         cost = f"  ${self.cost:.4f}" if self.cost else ""
         action = f"  {self.action}" if self.action and self.runs else ""
-        return f"{self.name} ({self.kind}): {self.state}{cost}{action}"
+        return harmless_line(f"{self.name} ({self.kind}): {self.state}{cost}{action}")
 
 
 class AgentRows:
