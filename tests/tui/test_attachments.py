@@ -450,7 +450,7 @@ async def test_kept_output_goes_with_the_next_message_and_answers_no_question():
         await it.type("what is this?")
         await it.press("enter")
         (opened,) = it.sent(OpenTask)
-        assert opened.text == "I ran this command\n\nwhat is this?"
+        assert opened.text == "what is this?\n\nI ran this command\n"
         assert "$ echo kept (1 line)" not in it.screen
     async with play() as it:
         it.app.attach_text("$ ls (1 line)", "I ran this command")

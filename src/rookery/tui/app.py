@@ -253,9 +253,9 @@ class FullScreen(KeyActions):
             taken = self._attachments.take(texts=False)
         else:
             taken = self._attachments.take()
-        parts = [each.text for each in taken if each.text] + [text]
+        parts = [text, *(each.text for each in taken if each.text)]
         images = tuple(each.image for each in taken if each.image)
-        message = Draft(text="\n".join(filter(None, parts)), images=images)
+        message = Draft(text="\n\n".join(filter(None, parts)), images=images)
         if not (message.text or images):
             return
         if not await self._router.send(message):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.text import Text
 
 from rookery.core.message import Message
@@ -222,3 +223,15 @@ def test_a_long_refused_command_is_shown_in_full(width: int):
 def test_counts_use_singular_and_plural(count: int, reported: str):
     command = "\n".join("x" for _ in range(count))
     assert lines(ask("command", command))[-1].strip() == reported
+
+
+def test_a_long_message_of_the_user_is_folded_after_its_first_lines():
+    text = "\n".join(f"row {number}" for number in range(60))
+    long = ShownRow(message=Message(ts=1, type="say", say="user_feedback", content=text))
+    folded = [strip.text.strip() for strip in draw_row(long, 60, LOOK)]
+    assert folded[0] == "› row 0"
+    assert folded[-2:] == ["row 11", "… 48 more lines"]
+    unfolded = draw_row(replace(long, unfolded=True), 60, LOOK)
+    assert len(unfolded) == 60
+    short = ShownRow(message=replace(long.message, content="one\ntwo"))
+    assert len(draw_row(short, 60, LOOK)) == 2

@@ -22,12 +22,14 @@ from rookery.tui.rows.lines import (
     wrapped,
 )
 from rookery.tui.rows.markdown import GrowingMarkdownLines
-from rookery.tui.rows.tool_calls import call_pieces, output_pieces
+from rookery.tui.rows.tool_calls import call_pieces, folded, output_pieces
 from rookery.tui.short_texts import image_labels
 from rookery.tui.theme import Theme
 
 THOUGHT_LINES = 3
 """Last lines of the reasoning that are shown while it streams in."""
+USER_LINES = 12
+"""Lines of a message of the user that are shown while it is folded."""
 NEST = "│ "
 PROSE = 110
 """Maximum columns for prose."""
@@ -47,6 +49,8 @@ def pieces_of(
 
 def can_unfold(shown: ShownRow) -> bool:
     kind = kind_of(shown)
+    if kind is RowKind.USER:
+        return (shown.message.text or "").count("\n") > USER_LINES
     return kind in (RowKind.CALL, RowKind.OUTPUT, RowKind.THOUGHT, RowKind.SUMMARY)
 
 
@@ -58,7 +62,7 @@ def _pieces(
     prose = min(PROSE, width - 2)
     match kind_of(shown):
         case RowKind.USER:
-            return _user_message(message, width, theme)
+            return _user_message(shown, width, theme)
         case RowKind.ANSWER:
             margin = Text("  ", theme.fg(theme.line))
             return with_margin(words.pieces(text, prose, theme), margin, margin)
@@ -89,10 +93,14 @@ _TWO = Text("  ")
 _FOUR = Text("    ")
 
 
-def _user_message(message: Message, width: int, theme: Theme) -> Iterator[Piece]:
+def _user_message(shown: ShownRow, width: int, theme: Theme) -> Iterator[Piece]:
+    """A long message, such as one with a command's output, is folded."""
+    message = shown.message
     words = clean(message.text or "").strip("\n")
     ink, muted = theme.fg(theme.text), theme.fg(theme.muted)
     pieces = text_pieces(words, width - 3, ink) if words or not message.images else []
+    if can_unfold(shown) and not shown.unfolded:
+        pieces = as_piece(folded(pieces, USER_LINES, theme))
     if message.images:
         pieces += as_piece(wrapped(Text(image_labels(message.images), muted), width - 3))
     mark = Text("› ", theme.fg(theme.accent, bold=True))

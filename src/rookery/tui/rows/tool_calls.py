@@ -195,7 +195,7 @@ def _command(shown: ShownRow, head: Text, tail: Text, width: int, theme: Theme) 
     room = max(8, width - prompt.cell_len - beside)
     pieces = text_pieces(text, room, theme.fg(theme.text))
     if not shown.unfolded:
-        pieces = as_piece(_folded(pieces, SHORT_COMMAND, theme))
+        pieces = as_piece(folded(pieces, SHORT_COMMAND, theme))
     pieces = list(with_margin(pieces, prompt, Text(" " * prompt.cell_len)))
     yield Piece(pieces[0].height, lambda: _first_with_tail(pieces[0], tail, width))
     yield from pieces[1:]
@@ -355,7 +355,7 @@ def _shortened(row: str, width: int, theme: Theme) -> list[Text]:
     return [*lines[: COMMAND_LINE_LINES - 1], last]
 
 
-def _folded(pieces: Sequence[Piece], most: int, theme: Theme) -> Iterator[Text]:
+def folded(pieces: Sequence[Piece], most: int, theme: Theme) -> Iterator[Text]:
     """The first lines, and the number of hidden ones."""
     lines = list(pieces[0].draw())
     yield from lines[:most]
