@@ -39,6 +39,7 @@ NOT_YET = {
     "patches": "rookery.core.text.patch_places",
     "expressions over paths": "rookery.core.path_patterns",
     "the full screen": "textual",
+    "language servers": "rookery.diagnostics.languages",
     "the sandbox": "rookery.sandbox.launcher",
     "the hooks about commands": "rookery.app.command_parts",
     "checkpoints": "rookery.checkpoints.checkpoints",

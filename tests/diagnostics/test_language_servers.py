@@ -126,7 +126,7 @@ async def test_a_server_that_dies_is_started_once_more_and_then_given_up(tmp_pat
         await work.edit("a.toy", "error: three\n")
         await eventually(lambda: bool(work.servers.notes))
         (note,) = work.servers.notes
-        assert note.endswith("It ended. It last wrote: out of toys")
+        assert note.endswith("It ended. It wrote: out of toys")
         assert await work.edit("a.toy", "error: four\n") == []
     assert starts(tmp_path) == 2
 

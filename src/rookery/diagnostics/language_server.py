@@ -340,9 +340,11 @@ def _stamp(file: Path) -> tuple[int, int]:
 
 
 def _last_words(process: PipedProcess) -> str:
-    lines = process.tail.decode("utf-8", "replace").split("\n")
-    said = next((line for line in reversed(lines) if line.strip()), "")
-    return f" It last wrote: {harmless(said.strip())[:LONGEST_WORDS]}" if said else ""
+    """The first line of its standard error that speaks of an error, or the last one."""
+    said = process.tail.decode("utf-8", "replace").split("\n")
+    lines = [line.strip() for line in said if line.strip()]
+    told = [line for line in lines if "error" in line.lower()] or lines[-1:]
+    return f" It wrote: {harmless(told[0])[:LONGEST_WORDS]}" if told else ""
 
 
 async def _end(process: PipedProcess) -> None:
