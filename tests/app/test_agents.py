@@ -12,7 +12,7 @@ import yaml
 from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
-from rookery.core.commands import Cancel, CloseTask, OpenTask, RestoreFiles, Rewind
+from rookery.core.commands import Cancel, CloseTask, OpenTask, ReopenTask, RestoreFiles, Rewind
 from rookery.core.facts import (
     Asked,
     ChildBegan,
@@ -116,10 +116,13 @@ class Watch:
 
     async def play(self, task_id: str = TASK) -> str:
         """The result of the last call of the session."""
-        await self.host.send(OpenTask(task_id=task_id, text="Go."))
-        with anyio.fail_after(60):
-            await attend(self.host, task_id, display=self, respond=self.respond)
+        await self.follow(OpenTask(task_id=task_id, text="Go."))
         return self.results[-1] if self.results else ""
+
+    async def follow(self, first: OpenTask | ReopenTask) -> None:
+        await self.host.send(first)
+        with anyio.fail_after(60):
+            await attend(self.host, first.task_id, display=self, respond=self.respond)
 
     @property
     def results(self) -> list[str]:
@@ -446,6 +449,52 @@ async def test_workers_need_a_repository_and_agents_start_no_agents(tmp_path: Pa
     assert "I did it myself." in report
     assert "No agent can be started from here." in str(watch.facts)
     assert list(watch.ids) == [TASK, "outer"]
+
+
+async def test_a_worker_that_the_user_reopens_stays_in_its_worktree(tmp_path: Path):
+    work = copy_of(repository, tmp_path / "work")
+    parts = script(
+        start(works("fixer")),
+        say("Done."),
+        fixer=[edit("one", "ONE"), say("ok"), edit("two", "TWO"), say("ok")],
+    )
+    async with workplace(tmp_path, parts, level=Level.AUTO) as host:
+        watch = Watch(host)
+        await watch.play()
+        again = Watch(host, go_on)
+        await again.follow(ReopenTask(task_id=watch.ids["fixer"]))
+    (place,) = (work / ".roo" / "worktrees").glob("*")
+    assert (place / "a.txt").read_text().startswith("ONE\nTWO\n")
+    assert git(work, "status", "--porcelain") == ""
+
+
+async def go_on(asked: Asked) -> Response:
+    return Say("message", "And two.") if asked.ask is AskKind.RESUME_COMPLETED_TASK else Say("yes")
+
+
+BAD_CALLS: dict[str, dict[str, Any]] = {
+    "Give either agents to start, or the branch to apply.": {},
+    "No such mode: 'poet'.": {"agents": [{"task": "x", "mode": "poet"}]},
+    "An agent has no task.": {"agents": [{"task": " "}]},
+    "'much' is no budget. Write it as: 9 requests, $1, 5 min.": {
+        "agents": [{"task": "x", "budget": "much"}]
+    },
+    "At most 16 more agents can be started.": {"agents": [{"task": "x"}] * 17},
+    "No worktree has the branch 'main~1'.": {"apply": "main~1"},
+    "Expected `str`": {"agents": [{"task": 1}]},
+}
+
+
+async def test_a_wrong_call_starts_nothing_and_says_why(tmp_path: Path):
+    copy_of(repository, tmp_path / "work")
+    calls = [tool("run_agents", **arguments) for arguments in BAD_CALLS.values()]
+    settings = Settings(mistake_limit=0)
+    async with workplace(tmp_path, script(*calls, say("Done.")), settings) as host:
+        watch = Watch(host)
+        await watch.play()
+    for reason, result in zip(BAD_CALLS, watch.results, strict=True):
+        assert reason in result
+    assert list(watch.ids) == [TASK]
 
 
 async def test_a_rewind_stops_the_agents_and_keeps_only_worktrees_with_changes(tmp_path: Path):
