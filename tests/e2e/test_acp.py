@@ -1,18 +1,25 @@
 """Editors drive the real `rookery acp`: the official Python SDK, and the npm SDK in test_acp_npm.
 What each fact becomes is in tests/compat/acp."""
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import acp
 import anyio
 import pytest
+from acp import schema
 from acp.exceptions import RequestError
 
-from llm_server import LlmServer, finish, say
+from llm_server import LlmServer, call, finish, say
 from rookery.protocol.jsonrpc import METHOD_NOT_FOUND
 from support.acp_editor import Editor, editing
 from support.model_words import question, received, shell, write
+from support.scripted_model import Model
 from support.terminal_session import Installed
+
+FILE_SERVER = str(Path(__file__).parents[1] / "support" / "mcp_file_server.py")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unconfined")]
 
@@ -97,6 +104,56 @@ async def test_a_session_is_listed_and_loaded_by_another_process(rookery: Instal
     edit = second.of("tool_call_update")[-1]
     assert (edit.status, edit.content[0].new_text) == ("completed", "hi\n")
     assert second.text == "Written.Yes."
+
+
+async def test_unsaved_text_of_the_editor_is_read_changed_and_can_be_restored(rookery: Installed):
+    file = rookery.workspace / "a.txt"
+    file.write_text("saved\n")
+    editor = Editor()
+    editor.buffers[str(file)] = "typed\nkept\n"
+    edit = call("edit", file_path="a.txt", old_string="typed", new_string="changed")
+    answers = ([call("read_file", path="a.txt")], [edit], [finish("Done.")])
+    shares = schema.ClientCapabilities(
+        fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
+    )
+    with LlmServer(*answers) as server:
+        async with editing(rookery, server, editor, capabilities=shares) as agent:
+            session = (await agent.new_session(str(rookery.workspace))).session_id
+            await agent.prompt(session, words("change it"))
+        assert "typed" in received(server.requests[1])
+        assert "as you specified" in received(server.requests[2])
+    assert editor.asked[0][0].content[0].old_text == "typed\nkept\n"
+    assert editor.written == [str(file), str(file)]  # saved, then changed
+    assert file.read_text() == "changed\nkept\n"
+    assert rookery.run("rewind", session, "--last", "-y").returncode == 0
+    assert file.read_text() == "typed\nkept\n"
+
+
+async def test_two_sessions_with_their_own_folders_and_servers(rookery: Installed, tmp_path: Path):
+    other, heard = tmp_path / "other", tmp_path / "heard.jsonl"
+    other.mkdir()
+    files = schema.McpServerStdio(
+        name="files", command=sys.executable, args=[FILE_SERVER, str(heard)], env=[]
+    )
+    editor = Editor()
+    asks_server = call("use_mcp_tool", server="files", tool="write_file", arguments={"path": "x"})
+    outside = write(str(other / "b.txt"))
+    with Model() as server:
+        server.plays("use the server", [asks_server], [finish("Used.")])
+        server.plays("write there", [outside], [finish("Written.")])
+        async with editing(rookery, server, editor) as agent:
+            first = await agent.new_session(str(rookery.workspace), mcp_servers=[files])
+            second = await agent.new_session(
+                str(rookery.workspace), additional_directories=[str(other)], mcp_servers=[]
+            )
+            async with anyio.create_task_group() as group:
+                group.start_soon(agent.prompt, first.session_id, words("use the server"))
+                group.start_soon(agent.prompt, second.session_id, words("write there"))
+    assert json.loads(heard.read_text()) == {"path": "x"}
+    assert (other / "b.txt").read_text() == "hi\n"
+    titles = sorted(each.title for each, _ in editor.asked)
+    assert len(titles) == 2
+    assert any("every call of 'write_file'" in option.name for _, o in editor.asked for option in o)
 
 
 async def test_messages_that_no_editor_should_send(rookery: Installed):

@@ -16,7 +16,8 @@ import anyio
 import pytest
 
 from llm_server import Answer, LlmServer, Recorded, call, finish, say, status, think
-from rookery.app.local_host import Consent, SystemClock, open_host
+from rookery.app.host import SystemClock
+from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import choose_model
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer as Reply

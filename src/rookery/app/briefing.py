@@ -29,6 +29,7 @@ from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.model import ModelInfo, Provider, ToolSpec
 from rookery.engine.ports.tool import Tool, ToolContext
+from rookery.engine.ports.workspace import Buffers
 from rookery.engine.task_deps import Act, Gatherer
 from rookery.errors import SettingsError
 from rookery.permissions.trust import never_trusted
@@ -52,13 +53,16 @@ GUIDED_UP_TO, COMPACT_UP_TO = 4.0, 15.0
 """Billions of parameters up to which a model is guided, or gets the compact prompt."""
 
 
-def workspace_files(workspace: Path, places: Places, settings: Settings) -> WorkspaceFiles:
+def workspace_files(
+    workspace: Path, places: Places, settings: Settings, buffers: Buffers | None = None
+) -> WorkspaceFiles:
     return WorkspaceFiles(
         workspace,
         settings.as_limits(),
         own_folders=places.own_folders,
         home=Path.home(),
         added=added_folders(settings),
+        buffers=buffers,
     )
 
 

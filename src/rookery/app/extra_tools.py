@@ -20,6 +20,7 @@ from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Action, Permit
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import Tool
+from rookery.engine.ports.workspace import Buffers
 from rookery.errors import ToolError
 from rookery.platform.user_folders import Places
 from rookery.providers.registry import KEY_VARIABLES, PRIVATE_VARIABLES, SEARCHING
@@ -51,6 +52,14 @@ def _no_server(line: str) -> Action:
     raise ToolError("No MCP server is configured, so there are no prompts.")
 
 
+class GivenByClient(Struct, frozen=True, kw_only=True):
+    """What an editor adds to a host."""
+
+    servers: bytes = b""
+    """Definitions of MCP servers, as in a file."""
+    buffers: Buffers | None = None
+
+
 class ExtraTools(Struct, frozen=True, kw_only=True):
     tools: dict[str, Tool[Any]]
     hooks: Sequence[Hook] = ()
@@ -76,8 +85,10 @@ async def open_extra_tools(
     trusted: bool,
     may_act: bool,
     attended: bool,
+    servers: bytes = b"",
 ) -> AsyncIterator[ExtraTools]:
-    """Open the extra tools. `attended` tells whether a user can answer questions."""
+    """Open the extra tools. `attended` tells whether a user can answer questions; `servers` are
+    definitions of MCP servers from a client."""
     async with AsyncExitStack() as stack:
         code = stack.enter_context(
             closing(CodeKnowledge(settings, workspace, places, files, limits))
@@ -89,8 +100,10 @@ async def open_extra_tools(
         extra = _with_web(extra, settings, model, places, limits)
         if _has_custom_tools(places.config, workspace):
             extra = _with_custom_tools(extra, places, files, trusted=trusted, attended=attended)
-        if places.any_mcp_servers(workspace):
-            yield await _with_servers(stack, extra, settings, workspace, places, trusted, may_act)
+        if servers or places.any_mcp_servers(workspace):
+            yield await _with_servers(
+                stack, extra, settings, workspace, places, trusted, may_act, servers
+            )
         else:
             yield extra
 
@@ -212,6 +225,7 @@ async def _with_servers(
     places: Places,
     trusted: bool,
     may_act: bool,
+    servers: bytes,
 ) -> ExtraTools:
     from rookery.mcp.hub import open_hub
     from rookery.mcp.offered_tools import (
@@ -233,6 +247,7 @@ async def _with_servers(
             trusted=trusted,
             may_act=may_act,
             other_agents=settings.context.other_agents,
+            given=servers,
         )
     )
     return replace(

@@ -1,8 +1,10 @@
 """The host that clients talk to: the engine of one workspace, and answers to queries about it."""
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
+import anyio
 import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
@@ -60,6 +62,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Contents: TypeAlias = Sequence[tuple[str, bytes | None, bytes | None]]
 """The content of each changed file before and after."""
+
+
+class SystemClock:
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    async def wait(self, event: anyio.Event, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            await event.wait()
 
 
 class QuerySources(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,6 @@
 """The composition root: settings in, a host out. It names every part and decides nothing."""
 
 import os
-import time
 from collections.abc import (
     AsyncIterator,
     Callable,
@@ -27,10 +26,11 @@ from rookery.app.edit_checks import open_language_servers
 from rookery.app.extra_tools import (
     Browsers,
     ExtraTools,
+    GivenByClient,
     known_servers,
     open_extra_tools,
 )
-from rookery.app.host import Contents, LocalHost, QuerySources
+from rookery.app.host import Contents, LocalHost, QuerySources, SystemClock
 from rookery.app.model_choice import ModelChoice, Models
 from rookery.app.task_factory import make_task, parts_at, task_rules
 from rookery.core.facts import Event
@@ -103,15 +103,6 @@ def check_intent(settings: Settings, workspace: Path, intent_id: str) -> None:
     check_selectable(settings, workspace, intent_id)
 
 
-class SystemClock:
-    def now(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    async def wait(self, event: anyio.Event, seconds: float) -> None:
-        with anyio.move_on_after(seconds):
-            await event.wait()
-
-
 @asynccontextmanager
 async def open_host(
     settings: Settings,
@@ -122,9 +113,11 @@ async def open_host(
     consent: Consent,
     choose: Callable[[Settings], ModelChoice],
     tools: ToolSelection = dict,
+    given: GivenByClient | None = None,
 ) -> AsyncIterator[LocalHost]:
     """Open a host for one workspace; leaving the context ends every task and process. `choose`
     finds the model and key for settings, `tools` selects what sessions have of all tools."""
+    given = given or GivenByClient()
     use_declared_tools()
     models = Models(settings, choice, choose)
 
@@ -133,7 +126,7 @@ async def open_host(
 
     async with AsyncExitStack() as stack:
         stack.push_async_callback(models.aclose)
-        files = workspace_files(workspace, places, settings)
+        files = workspace_files(workspace, places, settings, given.buffers)
         extra = open_extra_tools(
             settings,
             choice,
@@ -144,6 +137,7 @@ async def open_host(
             trusted=consent.trusted,
             may_act=consent.may_act,
             attended=consent.attended,
+            servers=given.servers,
         )
         parts = HostParts(
             settings=settings,

@@ -10,7 +10,8 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
-from rookery.app.local_host import SystemClock, open_checkpoints
+from rookery.app.host import SystemClock
+from rookery.app.local_host import open_checkpoints
 from rookery.core.facts import Event, Fact, TaskOpened
 from rookery.core.settings import Settings
 from rookery.engine.engine import settled_before

@@ -15,15 +15,18 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import click
+import msgspec
 from msgspec.structs import replace
 
 from rookery import NAME
+from rookery.app.extra_tools import GivenByClient
 from rookery.app.model_choice import NoKey
 from rookery.cli.main import task
 from rookery.cli.options import Options
 from rookery.cli.run import KILLED_BY, first_error, handled_signals, open_run, silence_libraries
 from rookery.cli.run_options import Run, prepare
-from rookery.compat.acp.agent import AcpAgent, OpenedFolder, SignInNeeded, WantedFolder
+from rookery.compat.acp.agent import AcpAgent
+from rookery.compat.acp.folders import OpenedFolder, SignInNeeded, WantedFolder
 from rookery.core.queries import KnownTask
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places, find_places
@@ -49,7 +52,9 @@ class LocalFolders:
     @asynccontextmanager
     async def open(self, wanted: WantedFolder) -> AsyncIterator[OpenedFolder]:
         run = await anyio.to_thread.run_sync(self._prepare, wanted)
-        async with open_run(run) as host:
+        servers = msgspec.json.encode({"mcpServers": wanted.servers}) if wanted.servers else b""
+        given = GivenByClient(servers=servers, buffers=wanted.files)
+        async with open_run(run, given) as host:
             yield OpenedFolder(host=host, stored=run.stored, trusted=run.consent.trusted)
 
     async def sessions(self, cwd: str) -> Sequence[KnownTask]:

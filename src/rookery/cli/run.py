@@ -49,6 +49,7 @@ from rookery.protocol.codec import Host
 from rookery.storage.sessions import TaskStore
 
 if TYPE_CHECKING:
+    from rookery.app.extra_tools import GivenByClient
     from rookery.tui.app import FullScreen, LastSession
 
 KILLED_BY = 128
@@ -84,7 +85,7 @@ def run_client(run: Run, client: Client) -> int:
     return KILLED_BY + killed_by if killed_by else exit_code(end)
 
 
-def open_run(run: Run) -> AbstractAsyncContextManager[Host]:
+def open_run(run: Run, given: "GivenByClient | None" = None) -> AbstractAsyncContextManager[Host]:
     """Open the host of a run."""
     return open_host(
         run.settings,
@@ -95,6 +96,7 @@ def open_run(run: Run) -> AbstractAsyncContextManager[Host]:
         run.consent,
         choose=run.choose,
         tools=run.tools,
+        given=given,
     )
 
 

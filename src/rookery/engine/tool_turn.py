@@ -116,6 +116,7 @@ async def _perform(
         await checks.begin(action)
         try:
             permit, answer = await gate.pass_through(call, action)
+            await ctx.files.save_buffers(action.changes, permit)
             narrowed, formatted = permit.writable is not None, checks.formats(action)
             await undo.before(call, action, narrowed=narrowed, formatted=formatted)
         except Denied as refusal:

@@ -22,7 +22,7 @@ from rookery import NAME
 from rookery.core.limits import MIB
 from rookery.errors import ToolError
 from rookery.mcp.catalogue import ToolOffer
-from rookery.mcp.config import Parsed, ServerDefinition, ServerProblem, merged, parse
+from rookery.mcp.config import Parsed, ServerDefinition, ServerProblem, merged, parse, with_given
 from rookery.mcp.variables import Source
 from rookery.platform.disk import put
 from rookery.platform.user_folders import OTHER_AGENTS_MCP_FILE, PROJECT_MCP_FILES
@@ -43,7 +43,9 @@ class ConfigFiles:
         environ: Mapping[str, str],
         trusted: bool,
         other_agents: bool = True,
+        given: bytes = b"",
     ) -> None:
+        """`given` are more servers of the user, from a client instead of a file."""
         self._user_file = user_file
         self._trusted = trusted
         self._variables = {**environ, "workspaceFolder": str(workspace)}
@@ -52,6 +54,7 @@ class ConfigFiles:
         files = [workspace / name for name in PROJECT_MCP_FILES if name not in others]
         self._unchanged = {file: _mark(file) for file in files}
         self._projects = tuple(self._one(file, "project") for file in files)
+        self._given = parse(given, "user", self._variables) if given else Parsed()
 
     def changed(self) -> bool:
         """Whether the user's file has changed since it was read."""
@@ -59,7 +62,7 @@ class ConfigFiles:
 
     def read(self) -> Parsed:
         self._user_mark = _mark(self._user_file)
-        user = self._one(self._user_file, "user")
+        user = with_given(self._one(self._user_file, "user"), self._given)
         if self._trusted:
             return merged(user, self._projects)
         mine = {server.name for server in user.servers}

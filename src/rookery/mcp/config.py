@@ -156,6 +156,18 @@ def parse(data: bytes, source: Source, variables: Mapping[str, str]) -> Parsed:
     )
 
 
+def with_given(user: Parsed, given: Parsed) -> Parsed:
+    """The user's servers and those that a client gave. A name in the user's file comes first."""
+    mine = {*(each.name for each in user.servers), *(each.server for each in user.problems)}
+    taken = [each.name for each in given.servers if each.name in mine]
+    problems = (*given.problems, *(ServerProblem(name, TAKEN_BY_USER) for name in taken))
+    return replace(
+        user,
+        servers=(*user.servers, *(each for each in given.servers if each.name not in mine)),
+        problems=(*user.problems, *problems),
+    )
+
+
 def merged(user: Parsed, projects: Sequence[Parsed]) -> Parsed:
     """All servers by name. The user's definitions win, and project files can only disable parts
     of them; among project files the first wins. A name stays the user's even if its definition
@@ -185,6 +197,7 @@ def merged(user: Parsed, projects: Sequence[Parsed]) -> Parsed:
 
 NEITHER = "it needs a command, or a url with its type"
 TAKEN = "the project's definition is not used, because you have a server with that name"
+TAKEN_BY_USER = "the editor's definition is not used, because you have a server with that name"
 UNKNOWN = "servers of the project are not used until your own file can be read"
 
 

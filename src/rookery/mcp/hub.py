@@ -223,16 +223,22 @@ async def open_hub(
     trusted: bool,
     may_act: bool = True,
     other_agents: bool = True,
+    given: bytes = b"",
     timeouts: ServerTimeouts | None = None,
 ) -> AsyncIterator[McpHub]:
     """Open the servers of a workspace; leaving the context ends them all.
 
     Project files are read now, and used only if the folder is `trusted`. Unless the task `may_act`,
     no server is started. `environ` is what `${env:NAME}` can refer to, and must not contain our API
-    keys.
+    keys. `given` defines more servers of the user, as a file does.
     """
     files = ConfigFiles(
-        user_file, workspace, environ=environ, trusted=trusted, other_agents=other_agents
+        user_file,
+        workspace,
+        environ=environ,
+        trusted=trusted,
+        other_agents=other_agents,
+        given=given,
     )
     context = ServerEnvironment(
         workspace=workspace,

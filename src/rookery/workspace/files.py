@@ -2,6 +2,10 @@
 
 The newest texts that were read are cached by their hashes, to show what has changed in a file since
 the model read it.
+
+If an editor is connected, a file has the text that the editor shows. Unsaved text is saved before
+it is changed, so that the disk, checkpoints and hashes agree; after a change the editor gets the
+new text.
 """
 
 import codecs
@@ -19,8 +23,9 @@ from msgspec.structs import replace
 from rookery.core.facts import Change
 from rookery.core.limits import MIB, Limits
 from rookery.core.text.characters import caseless
+from rookery.core.text.text_lines import with_ends_of
 from rookery.engine.ports.actions import Permit
-from rookery.engine.ports.workspace import FileBytes, FileText, Place
+from rookery.engine.ports.workspace import Buffers, FileBytes, FileText, Place
 from rookery.errors import Denied, ToolError
 from rookery.platform.descriptors import content, hash_of, opened_folder, regular_file
 from rookery.workspace.boundaries import Boundaries
@@ -32,6 +37,10 @@ _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+UNSAVED = (
+    "{path} has unsaved changes in the editor, which could not be saved; nothing was written. Ask "
+    "the user to save it."
 )
 _INSPECTED = 8000
 _DOCUMENTS = (b"%PDF-",)
@@ -83,7 +92,7 @@ Noted = TypeVar("Noted", bound=FileText | FileBytes | None)
 
 class WorkspaceFiles:
     """`own_folders` are the folders with rookery's own files, `home` is the user's home folder,
-    `added` are further folders that the agent may work in."""
+    `added` are further folders that the agent may work in, `buffers` are those of an editor."""
 
     def __init__(
         self,
@@ -93,9 +102,11 @@ class WorkspaceFiles:
         own_folders: Sequence[Path] = (),
         home: Path | None = None,
         added: Sequence[Path] = (),
+        buffers: Buffers | None = None,
     ) -> None:
         self.boundaries = Boundaries(root, home=home or Path.home(), own=own_folders, added=added)
         self._limits = limits
+        self._buffers = buffers
         self._known = KnownTexts()
 
     def known_text(self, sha: str) -> str | None:
@@ -114,10 +125,16 @@ class WorkspaceFiles:
             raise self.boundaries.kept_back(place.path)
         if place.credential:
             raise Denied(f"{place.path} holds credentials, which no tool opens.")
-        return self._known.remember(await _in_thread(self._examine, place.path))
+        found = await _in_thread(self._examine, place.path)
+        return self._known.remember(await self._as_shown(found))
 
     async def sha(self, path: str) -> str:
-        return await _in_thread(self._sha, self.locate(path))
+        located = self.locate(path)
+        on_disk = await _in_thread(self._sha, located)
+        if self._buffers is None or not on_disk:
+            return on_disk
+        shown = await self._as_shown(await _in_thread(self._whole_text, located))
+        return shown.sha if shown else on_disk
 
     async def read(
         self, path: str, permit: Permit, most: int | None = None
@@ -126,7 +143,8 @@ class WorkspaceFiles:
         if located not in permit.reads:
             raise Denied(f"Reading {located} was not permitted.")
         most = max(most or 0, self._limits.edit_bytes)
-        return self._known.remember(await _in_thread(partial(self._read, most=most), located))
+        found = await _in_thread(partial(self._read, most=most), located)
+        return self._known.remember(await self._as_shown(found))
 
     async def write(self, change: Change, data: bytes, permit: Permit) -> None:
         await self.apply([(change, data)], permit)
@@ -148,6 +166,21 @@ class WorkspaceFiles:
         origins = {new: by_path[old] for new, old in (moved or {}).items()}
         steps = [replace(step, origin=origins.get(step.change.path)) for step in steps]
         await anyio.to_thread.run_sync(make, steps)
+        await self._show_changes(steps)
+
+    async def save_buffers(self, changes: Sequence[Change], permit: Permit) -> None:
+        if self._buffers is None:
+            return
+        for change in changes:
+            if change not in permit.changes or not change.before:
+                continue
+            if await _in_thread(self._sha, change.path) == change.before:
+                continue
+            shown = await self._as_shown(await _in_thread(self._whole_text, change.path))
+            if shown is None or shown.sha != change.before:
+                continue  # `apply` reports that it changed
+            if not await self._buffers.write(self._absolute(change.path), shown.text):
+                raise ToolError(UNSAVED.format(path=change.path))
 
     async def remove_unfinished(self, change: Change) -> None:
         await anyio.to_thread.run_sync(self._remove_unfinished, change)
@@ -157,6 +190,37 @@ class WorkspaceFiles:
             raise Denied(f"This change of {change.path} was not permitted.")
         if ("" if data is None else sha(data)) != change.after:
             raise Denied(f"The content for {change.path} is not what was permitted.")
+
+    async def _as_shown(self, found: Noted) -> Noted:
+        """The file with the text that the editor shows, if that differs from the disk."""
+        if self._buffers is None or not isinstance(found, FileText) or not found.sha:
+            return found
+        text = await self._buffers.read(self._absolute(found.path))
+        if text is None or (text := with_ends_of(found.text, text)) == found.text:
+            return found
+        try:
+            data = found.encode(text)
+        except UnicodeEncodeError:
+            return found
+        return replace(found, text=text, sha=sha(data), size=len(data))
+
+    async def _show_changes(self, edits: Sequence[FileEdit]) -> None:
+        """Give the editor the new texts. The disk has them already, so a failure loses nothing."""
+        for edit in edits if self._buffers else ():
+            new = None if edit.data is None else _decode_strictly(edit.data, "utf-8")
+            # editors may change other line ends and byte-order marks; they reload such files
+            if self._buffers and new is not None and not {"\r", "\0", "\ufeff"} & {*new}:
+                await self._buffers.write(self._absolute(edit.change.path), new)
+
+    def _absolute(self, path: str) -> str:
+        return str(self.boundaries.root / path)
+
+    def _whole_text(self, path: str) -> FileText | None:
+        """The file on disk; None if it is not text or too large to edit."""
+        try:
+            return self._examine(path)
+        except ToolError:
+            return None
 
     def _split_path(self, path: str) -> tuple[Path, tuple[str, ...]]:
         """A folder to start from, and the names that lead from there to the file."""

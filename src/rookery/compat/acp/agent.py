@@ -2,18 +2,16 @@
 
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
-from msgspec import Struct
 
 from rookery import NAME, VERSION
 from rookery.compat.acp.choices import MODE, session_choices
+from rookery.compat.acp.folders import Backend, EditorFiles, SignInNeeded, WantedFolder
 from rookery.compat.acp.requests import (
     CancelledRequest,
     ClientCapabilities,
@@ -34,7 +32,6 @@ from rookery.compat.acp.session import AcpSession
 from rookery.compat.acp.tool_calls import Wire
 from rookery.compat.acp.turns import AUTH_REQUIRED
 from rookery.compat.acp.updates import Announced
-from rookery.core.facts import Event
 from rookery.core.queries import AskAbout, AskModels, AskModes, AskPermissions, KnownTask
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import RookeryError, SettingsError
@@ -59,46 +56,6 @@ UNTRUSTED = (
     "This folder is not trusted: its settings, rules and tools are not used. "
     f"To use them: {NAME} trust"
 )
-
-T = TypeVar("T")
-
-
-class SignInNeeded(RookeryError):
-    """There is no key for the model."""
-
-
-class WantedFolder(Struct, frozen=True, kw_only=True):
-    """What a session works on."""
-
-    cwd: str
-    added: tuple[str, ...] = ()
-    servers: Mapping[str, Any] = {}
-    """Definitions of MCP servers by name."""
-    session_id: str = ""
-    """The stored session to continue."""
-
-
-class OpenedFolder(Struct, frozen=True, kw_only=True):
-    host: Host
-    stored: Sequence[Event] = ()
-    """The events of the session to continue."""
-    trusted: bool = False
-
-
-class Backend(Protocol):
-    """What opens hosts and knows stored sessions. Raises `RookeryError`."""
-
-    def open(self, wanted: WantedFolder) -> AbstractAsyncContextManager[OpenedFolder]: ...
-
-    async def sessions(self, cwd: str) -> Sequence[KnownTask]:
-        """All sessions, or those of one folder, newest first."""
-        ...
-
-    async def delete(self, session_id: str) -> None: ...
-
-    async def check_model(self) -> None:
-        """Raises `SignInNeeded` if there is no key for the model."""
-        ...
 
 
 class AcpAgent:
@@ -206,6 +163,7 @@ class AcpAgent:
             added=tuple(absolute_paths(*given.additional_directories)),
             servers=server_definitions(given.mcp_servers),
             session_id=session_id if stored else "",
+            files=self._editor_files(session_id, given.cwd),
         )
         if stored and all(each.task_id != session_id for each in await self._backend.sessions("")):
             raise _no_session(session_id)
@@ -217,6 +175,12 @@ class AcpAgent:
         if not kept.trusted:
             self._group.start_soon(kept.session.notify, UNTRUSTED)
         return kept.session
+
+    def _editor_files(self, session_id: str, cwd: str) -> EditorFiles | None:
+        access = self._client.fs if self._client else None
+        if access is None or not (access.read_text_file or access.write_text_file):
+            return None
+        return EditorFiles(self._peer, session_id, access, cwd)
 
     async def _keep(
         self,

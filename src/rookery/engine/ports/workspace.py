@@ -113,6 +113,18 @@ class FileBytes(Struct, frozen=True, kw_only=True):
     sha: str
 
 
+class Buffers(Protocol):
+    """The text of files as an editor shows it, saved or not. Paths are absolute."""
+
+    async def read(self, path: str) -> str | None:
+        """The text in the editor; None if it has none for this file."""
+        ...
+
+    async def write(self, path: str, text: str) -> bool:
+        """Set the text in the editor and save it. False if the editor did not."""
+        ...
+
+
 class Files(Protocol):
     """The files of the workspace. Paths are passed as the model gave them and resolved only here.
 
@@ -158,6 +170,11 @@ class Files(Protocol):
 
         `moved` maps new files to deleted ones: they keep the file mode.
         """
+        ...
+
+    async def save_buffers(self, changes: Sequence[Change], permit: Permit) -> None:
+        """Have the editor save files whose unsaved text is about to be changed, so that their
+        checkpoint has it."""
         ...
 
     async def remove_unfinished(self, change: Change) -> None:
