@@ -104,6 +104,16 @@ async def test_a_file_that_changed_beside_the_edits_is_looked_at_again(tmp_path:
         assert await work.edit("b.toy", "fine too\n") == ["a.toy:1 by a command"]
 
 
+async def test_each_task_gets_the_problems_of_its_own_edits(tmp_path: Path):
+    async with workplace(tmp_path, "well") as work:
+        (work.folder / "a.toy").write_text("error: mine\n")
+        work.servers.before_edit("a.toy", None)
+        work.servers.after_edit("a.toy", "error: mine\n", "another task")
+        assert await work.edit("b.toy", "error: yours\n") == ["b.toy:1 yours"]
+        assert [each.message for each in work.servers.collect("another task").new] == ["mine"]
+        assert work.news() == []
+
+
 async def test_a_slow_server_blocks_nothing_and_its_answer_comes_later(tmp_path: Path):
     async with workplace(tmp_path, "waits", seconds=0.1) as work:
         assert await work.edit("a.toy", "error: late\n") == []

@@ -133,7 +133,7 @@ class EditWatch(EditChecks):
         if self._servers:
             for change in filter(lambda each: _is_inside(each.path), shown):
                 text = await self._text(change.path) if change.after else None
-                self._servers.after_edit(change.path, text)
+                self._servers.after_edit(change.path, text, self)
             await self._servers.wait([change.path for change in shown])
             said.append(self._new_problems(self._servers, withheld))
         return replace(outcome, text="\n\n".join(filter(None, [outcome.text, *said])))
@@ -226,7 +226,7 @@ class EditWatch(EditChecks):
     ) -> str:
         """Problems that language servers found since the last time. When the work is said to be
         done, only errors are worth another answer."""
-        found = servers.collect()
+        found = servers.collect(self)
         found.elsewhere = {
             path: each for path, each in found.elsewhere.items() if not withheld(path)
         }

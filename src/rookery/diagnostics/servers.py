@@ -70,7 +70,8 @@ class LanguageServers:
         self._allowed = allowed
         self._start_soon = start_soon
         self._slots: dict[tuple[str, Path], _Slot] = {}
-        self._edited: set[str] = set()
+        self._edited: dict[str, object] = {}
+        """The task that edited each file since its problems were collected."""
         self.notes: list[str] = []
         """Sentences for the user that were not shown yet."""
         try:
@@ -87,9 +88,9 @@ class LanguageServers:
             elif len(text) <= LARGEST_TEXT:
                 self._give(slot, partial(self._learn, slot, path, text))
 
-    def after_edit(self, path: str, text: str | None) -> None:
-        """Show the servers a file that was edited; None if it was deleted."""
-        self._edited.add(path)
+    def after_edit(self, path: str, text: str | None, task: object = None) -> None:
+        """Show the servers a file that a task edited; None if it was deleted."""
+        self._edited[path] = task
         for slot in self._slots_for(path):
             if text is None or len(text) <= LARGEST_TEXT:
                 self._give(slot, partial(self._show, slot, path, text))
@@ -102,14 +103,15 @@ class LanguageServers:
                 if paths is None or any(map(slot.found.row.serves, paths)):
                     await slot.idle.wait()
 
-    def collect(self) -> FoundProblems:
-        """What the servers that have answered found since the last time."""
+    def collect(self, task: object = None) -> FoundProblems:
+        """What the servers that have answered found since the last time, except in files that
+        another task edited."""
         found = FoundProblems()
         done = [slot for slot in self._slots.values() if not slot.waiting and slot.server]
         for slot in done:
-            self._collect(slot, found)
+            self._collect(slot, found, task)
         if len(done) == len(self._slots):
-            self._edited.clear()
+            self._edited = {path: own for path, own in self._edited.items() if own is not task}
         return found
 
     def all_problems(self) -> list[str]:
@@ -119,9 +121,11 @@ class LanguageServers:
         found = {each for each in found if self._readable(each.path)}
         return list(map(str, sorted(found, key=lambda each: (each.path, each.line, each.column))))
 
-    def _collect(self, slot: _Slot, found: FoundProblems) -> None:
+    def _collect(self, slot: _Slot, found: FoundProblems, task: object) -> None:
         assert slot.server
         for path, now in slot.server.problems.items():
+            if self._edited.get(path, task) is not task:
+                continue
             before = slot.known.get(path, () if slot.settled or path in self._edited else None)
             slot.known[path] = now
             if before is None or not self._readable(path):
