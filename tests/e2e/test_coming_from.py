@@ -203,6 +203,10 @@ SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
     "AGENT --oss": _answered("--oss", "Use --provider ollama."),
     "AGENT --json": _answered("--json", "Use --output-format stream-json."),
     "AGENT --permission-mode acceptEdits": Task("AGENT -p go --permission-mode acceptEdits"),
+    'AGENT --allowedTools "Bash(pytest:*) Edit"': Task(
+        "AGENT -p go --allowedTools 'Bash(pytest:*) Edit'"
+    ),
+    'AGENT --disallowedTools "Write"': Task("AGENT -p go --disallowedTools Write"),
     "AGENT --permission-mode plan": Task("AGENT -p go --permission-mode plan"),
     "AGENT --dangerously-skip-permissions": Task(
         "AGENT -p go --dangerously-skip-permissions", sees="Destructive actions always ask."

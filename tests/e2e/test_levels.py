@@ -144,3 +144,13 @@ def test_a_plan_is_commented_edited_and_approved_at_the_prompt(unconfined: Insta
         terminal.wait_for("level edits")
         terminal.wait_for("edits · Done. [Enter")
     assert (unconfined.workspace / "a.txt").exists()
+
+
+def test_tools_are_allowed_and_refused_for_one_run(unconfined: Installed):
+    flags = ("--permission-mode", "ask", "--allowedTools", "Bash(touch:*)")
+    unconfined.run("-p", "go", *flags, *unconfined.script(SCRIPT))
+    assert {path.name for path in unconfined.workspace.iterdir()} == {"made"}
+    (unconfined.workspace / "made").unlink()
+    done = unconfined.run("-p", "go", "--disallowedTools", "Write", *unconfined.script(SCRIPT))
+    assert "does not allow write_to_file in this run" in done.stderr
+    assert {path.name for path in unconfined.workspace.iterdir()} == {"made"}

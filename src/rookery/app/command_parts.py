@@ -183,6 +183,7 @@ class TaskCommands:
             CommandRules(
                 allow=settings.commands.allow,
                 deny=settings.commands.deny,
+                exactly=host.consent.run_commands,
                 prefixes=rules.prefixes,
                 root=host.files.boundaries.root,
                 trusted=host.consent.trusted,

@@ -75,6 +75,9 @@ ToolSelection: TypeAlias = Callable[[dict[str, Tool[Any]]], dict[str, Tool[Any]]
 class Consent(Struct, frozen=True, kw_only=True):
     level: Level = Level.ASK
     """How far sessions go without asking, unless their user says otherwise."""
+    run_commands: frozenset[tuple[str, ...]] = frozenset()
+    """Whole commands that a flag allows for this run."""
+    denied_tools: frozenset[str] = frozenset()
     trusted: bool = False
     acts_anyway: bool = False
     """The folder may be changed in this run although it is not trusted."""

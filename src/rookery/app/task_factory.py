@@ -36,7 +36,7 @@ from rookery.engine.ports.tool import Tool
 from rookery.engine.task import Task
 from rookery.engine.task_deps import HidingShell, TaskDeps
 from rookery.permissions.approval import AllowRules, ApprovalGate
-from rookery.permissions.restrictions import ModeLimits, Restrictions, TrustGate
+from rookery.permissions.restrictions import DeniedTools, ModeLimits, Restrictions, TrustGate
 from rookery.permissions.stale_files import StaleGuard
 from rookery.platform.disk import put
 from rookery.prompting.environment import (
@@ -196,6 +196,7 @@ def _limit_hooks(parts: "HostParts", log: EventLog, level: Callable[[], Level]) 
     consent, briefing = parts.consent, parts.briefing
     return [
         TrustGate(trusted=consent.trusted, acts_anyway=consent.acts_anyway),
+        DeniedTools(consent.denied_tools),
         Restrictions(
             parts.files,
             allow_outside=consent.outside,

@@ -46,6 +46,8 @@ class Options(Struct, frozen=True, kw_only=True):
     yes: bool
     require_approval: bool
     permission_mode: str | None
+    allowed_tools: tuple[str, ...]
+    disallowed_tools: tuple[str, ...]
     full_auto: bool
     """`--full-auto`, as in Codex."""
     skip_permissions: bool

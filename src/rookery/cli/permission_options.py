@@ -1,4 +1,4 @@
-"""The flags about permissions: the level of a run, and rules for this run only."""
+"""The flags about permissions: the level of a run."""
 
 from collections.abc import Sequence
 from contextlib import closing

@@ -168,6 +168,12 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
     if options.intent:
         check_intent(settings, options.workspace, options.intent)
     level = settings.level(once=options.once)
+    commands, denied = frozenset[tuple[str, ...]](), frozenset[str]()
+    if options.allowed_tools or options.disallowed_tools:
+        from rookery.app.run_tools import tools_of_run
+
+        rules = options.allowed_tools, options.disallowed_tools
+        settings, commands, denied = tools_of_run(settings, *rules)
     if level is Level.SANDBOXED:
         from rookery.cli.permission_options import require_sandbox
 
@@ -205,6 +211,8 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
         timeout=options.timeout,
         consent=Consent(
             level=level,
+            run_commands=commands,
+            denied_tools=denied,
             trusted=trusted,
             acts_anyway=acts_anyway,
             outside=options.allow_outside,

@@ -57,12 +57,14 @@ class CommandRules(Hook):
         deny: Sequence[str],
         trusted: bool,
         confines: Callable[[], bool] = lambda: True,
+        exactly: Collection[tuple[str, ...]] = (),
         prefixes: Callable[[], Sequence[str]] = tuple,
         root: Path = Path("/"),
     ) -> None:
         """`confines` tells whether commands run in a sandbox. Without one, a command is allowed
         only by the user's own list, or by a rule for the words that it begins with (`prefixes`).
-        `root` is the workspace."""
+        `exactly` are whole commands that a flag allows. `root` is the workspace."""
+        self._exactly = exactly
         self._prefixes = prefixes
         self._root = root
         self._confines = confines
@@ -108,6 +110,7 @@ class CommandRules(Hook):
             return False
         return all(
             is_filter(place, one)
+            or one.words in self._exactly
             or _covers((*self._allow, *self._rules_for(one, judged)), one.words)
             for pipeline in judged.written
             for place, one in enumerate(pipeline.commands)

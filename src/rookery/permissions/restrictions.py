@@ -37,6 +37,7 @@ from rookery.core.protected_paths import (
 )
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU
 from rookery.core.text.characters import folded
+from rookery.core.tool_traits import traits_of
 from rookery.core.undo_plan import is_leaf
 from rookery.engine.ports.actions import Action, Deed, program_name
 from rookery.engine.ports.hooks import Hook
@@ -199,6 +200,18 @@ class ModeLimits(Hook):
 
 def _only_delegates(mode: Mode) -> bool:
     return not mode.groups
+
+
+class DeniedTools(Hook):
+    """Denies the tools that a flag of this run names, by any of their names."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        if not self._names or not {*traits_of(call.name).names} & {*self._names}:
+            return Ruling()
+        return deny(f"The user does not allow {call.name} in this run. Do without it.")
 
 
 class TrustGate(Hook):
