@@ -34,7 +34,7 @@ def test_text_is_shown_as_it_streams_and_each_change_asks(rookery: Installed):
         terminal.wait_for(ALLOW)
         terminal.type("yes")
         terminal.wait_for("● Run python3 a.py\n")
-        terminal.wait_for("✔ x is 2 now.\n" + DONE)
+        terminal.wait_for("✔ x is 2 now.\nask · " + DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
     assert (rookery.workspace / "a.py").read_text() == "x = 2\n"
@@ -69,14 +69,14 @@ def test_denials_answers_and_messages_reach_the_model(rookery: Installed):
         terminal.type("n")
         terminal.wait_for(ALLOW)
         terminal.type("use b.txt instead")
-        terminal.wait_for("Which port?\n  1. 8080\n  2. 9090\n> ")
+        terminal.wait_for("Which port?\n  1. 8080\n  2. 9090\nask · > ")
         assert not (rookery.workspace / "a.txt").exists()
         terminal.type("2")
         terminal.wait_for("> ")
         terminal.type("2 is too low, take 7070")
-        terminal.wait_for("✔ First.\n" + DONE)
+        terminal.wait_for("✔ First.\nask · " + DONE)
         terminal.type("and now the docs")
-        terminal.wait_for("✔ Second.\n" + DONE)
+        terminal.wait_for("✔ Second.\nask · " + DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
     received = [last_turn(request) for request in server.requests[1:]]
@@ -126,7 +126,7 @@ def test_a_line_typed_or_begun_before_the_question_never_answers_it(rookery: Ins
         second.open()
         terminal.wait_for(ALLOW)
         terminal.type("")
-        terminal.wait_for("queued for the model's next step\n" + ALLOW)
+        terminal.wait_for("queued for the model's next step\nask · " + ALLOW)
         assert not (rookery.workspace / "made").exists()
         terminal.type("y")
         terminal.wait_for(DONE)

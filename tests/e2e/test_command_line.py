@@ -167,14 +167,14 @@ def test_lines_for_the_client_switch_model_approval_and_mode(rookery: Installed)
             ("/mode", "code (now), "),
             ("/model", "  openai gpt-5  (now)\n"),
             ("/model gpt-5-mini", "now using gpt-5-mini"),
-            ("/approve on", "now: auto-approve"),
+            ("/approve on", "level auto: acts"),
             ("/queue", "No queued messages."),
             ("/aprove off", "No such command: /aprove. Known: /approve. /help lists all."),
         ]:
-            terminal.wait_for("\n> ")
+            terminal.wait_for(" · > ")
             terminal.type(line)
             terminal.wait_for(reported)
-        terminal.wait_for("\n> ")
+        terminal.wait_for(" · > ")
         terminal.type("that")
         terminal.wait_for("● Create a.txt")
         terminal.wait_for(DONE)

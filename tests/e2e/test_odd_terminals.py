@@ -101,7 +101,7 @@ def test_characters_missing_from_the_locale_are_replaced_on_a_terminal(rookery: 
         terminal.wait_for("+s??...")
         terminal.wait_for(ALLOW)
         terminal.type("nicht so schön")
-        terminal.wait_for("+ sch?n\n" + DONE)
+        terminal.wait_for("+ sch?n\nask - " + DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
     assert "schön" in json.dumps(server.requests[0].body, ensure_ascii=False)

@@ -121,7 +121,7 @@ def test_switching_approval_at_a_question_repeats_it_once(rookery: Installed):
     ):
         terminal.wait_for(ALLOW)
         terminal.type("/approve on")
-        terminal.wait_for("  now: auto-approve\n")
+        terminal.wait_for("  level auto: acts without asking.")
         terminal.wait_for(ALLOW)
         terminal.type("y")
         terminal.wait_for(DONE)
@@ -136,7 +136,7 @@ def test_the_location_of_a_command_wraps_between_words(rookery: Installed):
         LlmServer([run]) as server,
         rookery.terminal(*at(server), "go", columns=40) as terminal,
     ):
-        shown = terminal.wait_for("Approve? ")
+        shown = terminal.wait_for("ask · Approve? ")
         terminal.press(CTRL_D)
         assert terminal.exit_code() == 1
     about = shown[shown.index("Run this command") :].splitlines()[2:]

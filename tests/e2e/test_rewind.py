@@ -184,7 +184,7 @@ def test_a_user_can_undo_changes_before_accepting_the_result(rookery: Installed,
         [finish("Second.")],
     ) as server:
         with rookery.terminal("-y", *at(server), "go") as terminal:
-            terminal.wait_for("✔ First.\n" + DONE)
+            terminal.wait_for("✔ First.\nauto · " + DONE)
             terminal.type("/undo")
             assert "Done." not in terminal.wait_for("Restored 3 files")
             terminal.wait_for("The conversation was rewound to ")
@@ -195,7 +195,7 @@ def test_a_user_can_undo_changes_before_accepting_the_result(rookery: Installed,
             }
             terminal.wait_for("Continue? [Y/n, or say what to do instead] ")
             terminal.type("do without it")
-            terminal.wait_for("✔ Second.\n" + DONE)
+            terminal.wait_for("✔ Second.\nauto · " + DONE)
             terminal.type("")
             assert terminal.exit_code() == 0
         sent = json.dumps(server.requests[-1].body["messages"])

@@ -76,7 +76,6 @@ class Consent(Struct, frozen=True, kw_only=True):
     level: Level = Level.ASK
     """How far sessions go without asking, unless their user says otherwise."""
     run_commands: frozenset[tuple[str, ...]] = frozenset()
-    """Whole commands that a flag allows for this run."""
     denied_tools: frozenset[str] = frozenset()
     trusted: bool = False
     acts_anyway: bool = False

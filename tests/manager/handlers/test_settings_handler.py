@@ -80,7 +80,8 @@ async def test_every_setting_row_lists_its_choices_and_purpose(harness: Settings
         summary="Sessions that work at the same time; more wait.",
         source="default",
     )
-    assert (rows["approval"].choices, rows["approval"].value) == (("ask", "auto"), "null")
+    levels = ("plan", "ask", "edits", "sandboxed", "auto")
+    assert (rows["approval"].choices, rows["approval"].value) == (levels, "null")
     assert rows["context.prompt"].choices == ("auto", "full", "compact", "guided")
     assert rows["commands.deny"].type == "list"
     assert rows["max_cost"].type == "float"
@@ -123,7 +124,7 @@ async def test_a_setting_can_be_changed_and_reset(harness: SettingsHarness, key:
 REFUSED = {
     "too many": ("manager.running_limit", "33", "from 1 to 32"),
     "of another type": ("manager.running_limit", '"3"', "a whole number"),
-    "no choice": ("approval", '"yes"', '"ask" or "auto"'),
+    "no choice": ("approval", '"yes"', '"sandboxed" or "auto"'),
     "no JSON": ("model", "{", "is not JSON"),
     "no number": ("max_cost", "NaN", "is not JSON"),
     "no mode": ("mode", '"nonsense"', "Available: code, ask"),
