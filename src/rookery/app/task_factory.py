@@ -158,7 +158,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: SubTasks)
         shell=HidingShell(lambda: parts.commands.shell, parts.hide),
         artifacts=TaskArtifacts(parts.store.folder(task_id)),
         uses_repository=lambda each: bool(each.command) and parts.commands.exposes_git(each),
-        worktrees=parts.worktrees,
+        worktrees=lambda: parts.worktrees,
         settle=commands.settle,
         on_task_closed=browser.end if browser else anyio.lowlevel.checkpoint,
         command_list=cache(lambda: parts.running.of(task_id, parts.workspace)),

@@ -163,7 +163,8 @@ BUILT_IN: tuple[Mode, ...] = (
         when_to_use="split large work into tasks and delegate them",
         instructions=(
             "Cut the work into parts with clear bounds and hand each to the fitting mode with "
-            "new_task. Each message states all the part needs to know, exactly what to do and to "
+            "new_task, or several that do not depend on each other with run_agents. Each message "
+            "states all the part needs to know, exactly what to do and to "
             "do only that, that it ends with a summary, which is all that comes back, and that "
             "this overrules the mode's own instructions. Follow the results, decide the next part "
             "from them, and bring them together at the end."

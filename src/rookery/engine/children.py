@@ -142,7 +142,8 @@ class SubTasks:
     ) -> Outcome:
         """Run agents side by side inside their parent's step. With `stop`, those that have not
         ended are ended instead."""
-        work = _AgentsAtWork(self, call_id, deps.worktrees, deps.limits.agents_at_once)
+        worktrees = deps.worktrees() if any(each.worktree for each in agents) else None
+        work = _AgentsAtWork(self, call_id, worktrees, deps.limits.agents_at_once)
         ends = await (work.stop(agents) if stop else work.run(agents))
         spent = used_together(self._log.state.spent, *(end.used for end in ends))
         ending = Ending.DONE if any(end.fate == "done" for end in ends) else Ending.FAILED
@@ -191,7 +192,7 @@ class SubTasks:
         self._log.append(began)
         return task
 
-    async def release(self, worktrees: Worktrees | None) -> None:
+    async def release(self, find_worktrees: Callable[[], Worktrees | None]) -> None:
         """Remove the clean worktrees of calls that were rewound before they ended."""
         running = self._log.state.running
         facts = [event.fact for event in self._log.events]
@@ -204,6 +205,7 @@ class SubTasks:
             for agent in fact.agents
             if agent.worktree
         ]
+        worktrees = find_worktrees() if rewound else None
         for agent in rewound if worktrees else ():
             assert worktrees
             with suppress(ToolError):  # then it is kept, as one with changes is

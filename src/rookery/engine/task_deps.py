@@ -211,8 +211,8 @@ class TaskDeps(Struct, frozen=True, kw_only=True):
     artifacts: Artifacts
     uses_repository: Callable[[Action], bool] = lambda action: False
     """Whether a command may write to the repository that worktrees share."""
-    worktrees: Worktrees | None = None
-    """The worktrees of workers; None if the workspace is no git repository."""
+    worktrees: Callable[[], Worktrees | None] = lambda: None
+    """The worktrees of workers; None if the workspace is no git repository. Opened when needed."""
     command_list: Callable[[], CommandList]
     settle: Callable[[], Coroutine[Any, Any, None]]
     """Runs after a background command has ended."""

@@ -75,10 +75,11 @@ class RunAgents:
             raise ToolError("No agent can be started from here. Use new_task, or do it yourself.")
         if len(wanted) > most:
             raise ToolError(f"At most {most} more agents can be started. Give each more to do.")
+        worktrees = ctx.worktrees() if any(each.works for each in wanted) else None
         names = _names(wanted)
         found = [self._checked(each) for each in wanted]
         agents = [
-            await self._agent(name, each, mode, children.new_id(), ctx.worktrees)
+            await self._agent(name, each, mode, children.new_id(), worktrees)
             for name, each, mode in zip(names, wanted, found, strict=True)
         ]
 
@@ -194,14 +195,15 @@ def _shown(agent: AgentTask) -> str:
 
 async def _apply(branch: str, ctx: ToolContext) -> Action:
     """Bring the changes of a worker into the workspace: all of them, or none."""
-    if ctx.worktrees is None:
+    worktrees = ctx.worktrees()
+    if worktrees is None:
         raise ToolError("This workspace is no git repository, so there are no workers.")
-    work = await ctx.worktrees.work_on(branch)
+    work = await worktrees.work_on(branch)
     steps: list[FileStep] = []
     conflicts: list[str] = []
     for file in work.files:
         try:
-            step = await _step(file, ctx, ctx.worktrees)
+            step = await _step(file, ctx, worktrees)
         except _Conflict:
             conflicts.append(file.path)
         else:

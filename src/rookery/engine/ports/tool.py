@@ -172,7 +172,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """Number of parent tasks."""
     children: Children | None = None
     """If None, the task cannot start sub-tasks."""
-    worktrees: Worktrees | None = None
+    worktrees: Callable[[], Worktrees | None] = lambda: None
+    """The worktrees of workers, if the workspace is a git repository."""
     alone: Callable[[Action], AbstractAsyncContextManager[object]] = lambda action: nullcontext()
     """Entered while an action is approved and performed. Agents that run side by side write to
     the repository one after the other."""
