@@ -47,6 +47,14 @@ def test_a_change_cannot_declare_itself_generated():
     assert not plan.left_out
 
 
+def test_lines_that_are_cut_are_named():
+    hidden = f"x = 1{' ' * 500}; steal()"
+    plan = plan_review("change", [added("x.py", "a", hidden)], room=4000, in_checkout=True)
+    assert "steal" not in plan.messages[0]
+    assert [each.reason for each in plan.left_out] == ["in part: line 2 cut"]
+    assert [file.path for file in plan.files] == ["x.py"]
+
+
 def test_lines_are_numbered_as_in_the_new_file():
     [file] = read_diff(b"--- a/x\n+++ b/x\n@@ -9,3 +9,3 @@\n nine\n-old\n+ten\n eleven\n")
     [message] = plan_review("change", [file], room=1000, in_checkout=True).messages

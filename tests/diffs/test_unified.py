@@ -65,6 +65,10 @@ SAMPLES = {
         b"--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n a\n",
         [("x", "x", "changed", 1)],
     ),
+    "numbers beyond all files": (
+        b"--- a/x\n+++ b/x\n@@ -" + b"1" * 5000 + b" +1 @@\n+a\n",
+        [("x", "x", "changed", 0)],
+    ),
     "no diff": (b"just words\n--- and\nmore @@ words\n", []),
     "nothing": (b"", []),
 }

@@ -79,6 +79,34 @@ def test_a_hook_that_refuses_keeps_everything(rookery: Installed, project: Path)
     assert git(project, "status", "--porcelain") == "M  app.py\n?? other.py"
 
 
+def test_a_refused_commit_of_all_keeps_what_was_staged(rookery: Installed, project: Path):
+    (project / "app.py").write_text("x = 3\n", encoding="utf-8")
+    git(project, "init", "-q", "inner")
+    git(project / "inner", "commit", "-q", "--allow-empty", "-m", "another repository")
+    hook = project / ".git" / "hooks" / "pre-commit"
+    hook.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    hook.chmod(0o755)
+    before = git(project, "status", "--porcelain")
+    git(project, "config", "i18n.commitEncoding", "latin1")
+    with LlmServer([say("app: Use drei für zwei")], [say("app: Use drei für zwei")]) as server:
+        refused = rookery.run("commit", "-a", "-y", *at(server))
+        assert (refused.returncode, git(project, "status", "--porcelain")) == (1, before)
+        assert git(project, "show", ":app.py") == "x = 2"
+        hook.unlink()
+        done = rookery.run("commit", "-a", "-y", *at(server))
+    git(project, "config", "--unset", "i18n.commitEncoding")
+    assert (done.returncode, head(project)) == (0, "app: Use drei für zwei")
+    assert git(project, "show", "--format=", "--name-only", "HEAD") == "app.py\nother.py"
+
+
+def test_a_submodule_can_be_all_that_is_committed(rookery: Installed, project: Path):
+    git(project, "commit", "-qm", "two")
+    git(project, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},lib")
+    with LlmServer([say("lib: Add it")]) as server:
+        done = rookery.run("commit", "-y", *at(server))
+    assert (done.returncode, head(project)) == (0, "lib: Add it")
+
+
 def test_all_stages_new_files_but_never_secrets_unasked(rookery: Installed, project: Path):
     with LlmServer([say("app: Use two")]) as server:
         (project / "conf.env").write_text("TOKEN=hunter2\n", encoding="utf-8")

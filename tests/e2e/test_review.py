@@ -75,6 +75,18 @@ def committed(folder: Path, name: str, text: str) -> None:
     git(folder, "commit", "-qm", f"change {name}")
 
 
+def test_a_change_cannot_hide_itself_with_attributes(rookery: Installed, project: Path):
+    (project / ".gitattributes").write_text("*.py -diff\n*.bin binary\n", encoding="utf-8")
+    (project / "new.py").write_text("z = eval(input())\n", encoding="utf-8")
+    (project / "x.bin").write_bytes(b"\0\1")
+    with LlmServer([SOUND], [say("Done.")]) as server:
+        done = rookery.run("review", *at(server))
+    assert "    2 +    return 1 / x" in sent(server)
+    assert "+z = eval(input())" in sent(server)
+    assert "Left out: x.bin (binary).\n" in done.stdout
+    assert "Left out: app.py" not in done.stdout
+
+
 WHAT = {
     "staged": (["--staged"], {"staged.py"}),
     "a path": (["other.py"], {"other.py"}),

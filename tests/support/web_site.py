@@ -14,6 +14,7 @@ class Reply(NamedTuple):
     kind: str = "text/html"
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
+    reason: str | None = None
 
 
 GUIDE = b"""<!doctype html><title>The guide</title>
@@ -87,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._stream(b"x" if path == "/drip" else b"word " * 20_000)
             return
         reply = self.site.pages.get(path, Reply(b"missing", status=404))
-        self.send_response(reply.status)
+        self.send_response(reply.status, reply.reason)
         self.send_header("content-type", reply.kind)
         self.send_header("content-length", str(len(reply.body)))
         for name, value in reply.headers:

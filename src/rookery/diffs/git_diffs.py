@@ -5,6 +5,7 @@ of the index, by name only, so that they are in the diff too.
 """
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from rookery.core.limits import MIB
+from rookery.diffs.unified import read_diff
 from rookery.errors import SettingsError, StorageError
 from rookery.platform.git_folders import repository_of
 from rookery.platform.own_programs import (
@@ -34,6 +36,10 @@ from rookery.platform.plain_runner import NAMED_PROGRAMS
 MOST_BYTES = 256 * MIB
 LARGEST_FILE = "16m"
 """Larger files count as binary."""
+LARGEST_MARKED = MIB
+"""Bytes up to which a file that is marked as binary is looked into."""
+_SECTIONS = re.compile(rb"(?m)^(?=diff --git )")
+_BINARY = re.compile(rb"(?m)^Binary files .* differ$")
 _DIFF = (
     *("-c", "core.quotePath=false", "-c", f"core.bigFileThreshold={LARGEST_FILE}", "diff"),
     *("--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--unified=5", "--inter-hunk-context=0"),
@@ -108,7 +114,7 @@ class DiffRepository:
 
     def changed_names(self, *, staged: bool) -> list[str]:
         """Paths that are staged, or that are changed or new, seen from the top."""
-        words = ("diff", "--name-only", "-z", "--no-renames")
+        words = ("diff", "--name-only", "-z", "--no-renames", "--ignore-submodules=dirty")
         if staged:
             return self._run(*words, "--cached", self._head_tree()).names
         with self._full_index() as index:
@@ -118,7 +124,33 @@ class DiffRepository:
         self, *words: str, paths: Sequence[str], variables: Mapping[str, str] | None = None
     ) -> bytes:
         limits = ["--", *paths] if paths else []
-        return self._run(*_DIFF, *words, *limits, variables=variables).out
+        data = self._run(*_DIFF, *words, *limits, variables=variables).out
+        literal = {**(variables or {}), "GIT_LITERAL_PATHSPECS": "1"}
+        for section, path in self._marked_binary(data):
+            text = self._run(*_DIFF, "--text", *words, "--", path, variables=literal).out
+            if text and b"\0" not in text:
+                data = data.replace(section, text, 1)
+        return data
+
+    def _marked_binary(self, data: bytes) -> Iterator[tuple[bytes, str]]:
+        """Sections of files that count as binary only because of `.gitattributes`: a change must
+        not exempt itself from the review."""
+        sections = {
+            read_diff(section)[0].path: section
+            for section in _SECTIONS.split(data)
+            if _BINARY.search(section)
+        }
+        given = b"".join(os.fsencode(path) + b"\0" for path in sections)
+        found = self._run("check-attr", "-z", "--stdin", "diff", given=given).names if given else []
+        for path, value in zip(found[::3], found[2::3], strict=True):
+            if value == "unset" and not self._is_large(path):
+                yield sections[path], path
+
+    def _is_large(self, path: str) -> bool:
+        try:
+            return (self._folder / path).lstat().st_size > LARGEST_MARKED
+        except OSError:
+            return False
 
     def _commit(self, name: str) -> str:
         if found := self._found_commit(name):
@@ -146,7 +178,7 @@ class DiffRepository:
             if (git / "index").exists():
                 shutil.copy2(git / "index", index)
             variables = {"GIT_INDEX_FILE": str(index)}
-            if new := self._new_files():
+            if new := self.new_files():
                 listed = ("--pathspec-from-file=-", "--pathspec-file-nul")
                 elsewhere = {
                     "GIT_OBJECT_DIRECTORY": folder,
@@ -160,7 +192,8 @@ class DiffRepository:
                 )
             yield variables
 
-    def _new_files(self) -> bytes:
+    def new_files(self) -> bytes:
+        """The names of files that are neither tracked nor ignored, each with a zero byte."""
         ignored = read_settings(
             self.program, ["--path", "core.excludesFile"], folder=self._folder
         ).strip()

@@ -171,7 +171,8 @@ def as_sarif(result: ReviewResult) -> str:
 
 def _sarif_result(finding: ReviewFinding, uri: str) -> dict[str, Any]:
     text = "\n\n".join(filter(None, [finding.title, finding.explanation, finding.suggestion]))
-    mark = sha256(f"{finding.path}\0{finding.title.lower()}".encode()).hexdigest()[:32]
+    about = f"{finding.path}\0{finding.title.lower()}".encode("utf-8", "surrogatepass")
+    mark = sha256(about).hexdigest()[:32]
     return {
         "ruleId": f"review-{finding.severity}",
         "ruleIndex": SEVERITIES.index(finding.severity),

@@ -18,6 +18,8 @@ MOST_PARTS = 4
 LARGEST_PART = 90_000
 """Characters of a diff in one message."""
 LONGEST_LINE = 400
+MOST_NAMED = 5
+_CUT = "… (cut)"
 _CHARACTERS_PER_TOKEN = 3
 _SHARE = 6
 """A message takes at most this part of the context window."""
@@ -100,7 +102,7 @@ def show_files(
     kept = [file for file in files if file.name not in skipped]
     filled = _PartTexts(room, parts)
     for file in kept:
-        if why := filled.add(file):
+        if why := filled.add(file) or _cut_lines(file):
             left_out.append(LeftOut(file.name, why))
     missing = {each.path for each in left_out if each.reason == TOO_LARGE}
     return ShownFiles(
@@ -162,6 +164,14 @@ class _PartTexts:
         return ""
 
 
+def _cut_lines(file: DiffFile) -> str:
+    """Which lines the model does not see to their end; empty if there are none."""
+    rows = (row for hunk in file.hunks for row in _numbered(hunk, old=file.kind == "removed"))
+    cut = list(dict.fromkeys(str(number) for number, text in rows if text.endswith(_CUT)))
+    more = f" and {len(cut) - MOST_NAMED} more" if len(cut) > MOST_NAMED else ""
+    return f"in part: line {', '.join(cut[:MOST_NAMED])}{more} cut" if cut else ""
+
+
 def _header(file: DiffFile) -> str:
     renamed = f", was {visible(file.old_path)}" if file.kind == "renamed" else ""
     return f"\nFile {file.name} ({file.kind}{renamed})"
@@ -194,7 +204,7 @@ def _numbered(hunk: DiffHunk, *, old: bool) -> Iterator[tuple[int, str]]:
 
 def _text(line: bytes) -> str:
     text = revealed(line.rstrip(b"\r").decode("utf-8", "replace"))[0]
-    return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}… (cut)"
+    return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}{_CUT}"
 
 
 def _message(title: str, text: str, number: int, count: int, in_checkout: bool) -> str:

@@ -15,7 +15,7 @@ from rookery.platform.paths import visible
 
 Kind: TypeAlias = Literal["changed", "added", "removed", "renamed"]
 
-_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _BOTH_NAMES = re.compile(rb'diff --git ("(?:[^"\\]|\\.)+"|\S+|.+) ("(?:[^"\\]|\\.)+"|\S+|.+)')
 _ESCAPED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f"}

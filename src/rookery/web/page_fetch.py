@@ -13,6 +13,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
+from http import HTTPStatus
 from typing import TypeAlias
 from urllib.parse import quote, urldefrag, urljoin
 from urllib.request import getproxies, proxy_bypass
@@ -195,8 +196,7 @@ class PageFetcher:
 
     async def _download(self, address: WebAddress, response: httpx2.Response) -> Download:
         if response.status_code >= 400:
-            said = f"{response.status_code} {response.reason_phrase}".strip()
-            raise ToolError(f"{address.url} answered: {said}.")
+            raise ToolError(f"{address.url} answered: {_status(response.status_code)}.")
         data, complete = await self._read(response)
         return Download(
             url=address.url, headers=dict(response.headers), data=data, complete=complete
@@ -211,6 +211,12 @@ class PageFetcher:
             if len(data) > most:
                 return bytes(data[:most]), False
         return bytes(data), True
+
+
+def _status(code: int) -> str:
+    """The status in the standard's words: the model must not read those of a server as ours."""
+    phrases = {status.value: status.phrase for status in HTTPStatus}
+    return f"{code} {phrases.get(code, '')}".strip()
 
 
 def _private(address: WebAddress) -> str:

@@ -53,6 +53,9 @@ MOST_NAMED = 10
 ROOM = LARGEST_PART // 3
 _OTHER_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
 """Set in hooks; the changes were not read from there."""
+_LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")
+_IN_UTF_8 = ("-c", "i18n.commitEncoding=UTF-8")
+"""The encoding of the message, whatever the user's editor writes."""
 QUESTION = "Commit? [y]es, [e]dit, [r]egenerate, [n]o: "
 
 
@@ -261,15 +264,22 @@ def _commit(git: DiffRepository, staging: _Staging, message: str, *, edit: bool)
             f"The changes are no longer those the message is for. Nothing was committed; run "
             f"{NAME} commit again."
         )
-    if staging.every and _git(git, "add", "-A"):
+    new = git.new_files() if staging.every else b""
+    if new and _git(git, "add", "--intent-to-add", *_LISTED, given=new):
         return Exit.FAILED
+    options = [*(["--all"] if staging.every else []), *(["--edit"] if edit else [])]
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as file:
         file.write(f"{message}\n")
         file.flush()
-        status = _git(git, "commit", *(["--edit"] if edit else []), "-F", file.name)
+        status = _git(git, *_IN_UTF_8, "commit", *options, "-F", file.name)
+    if status and new:  # as after a `git commit -a` that failed
+        _git(git, "update-index", "--force-remove", "-z", "--stdin", given=new)
     return Exit.FAILED if status else Exit.DONE
 
 
-def _git(git: DiffRepository, *words: str) -> int:
+def _git(git: DiffRepository, *words: str, given: bytes | None = None) -> int:
     environ = {name: text for name, text in os.environ.items() if name not in _OTHER_REPOSITORY}
-    return subprocess.run([git.program, *words], cwd=git.top, env=environ, check=False).returncode
+    if given is not None:
+        environ["GIT_LITERAL_PATHSPECS"] = "1"
+    argv = [git.program, *words]
+    return subprocess.run(argv, cwd=git.top, env=environ, input=given, check=False).returncode
