@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rookery.mcp.catalogue import LONGEST, all_names, find_tool, same_name, tool_name
@@ -25,6 +25,7 @@ def test_a_tool_name_is_valid_for_providers(server: str, tool: str, name: str):
     assert tool_name(server, tool) == name
 
 
+@example([("", "\0"), ("\0", "")])
 @given(st.lists(st.tuples(parts, parts), max_size=20))
 def test_tool_names_are_unique_short_and_reversible(tools: list[tuple[str, str]]):
     names = all_names(tools)

@@ -241,5 +241,7 @@ def arguments_for(prompt: PromptOffer, words: str) -> dict[str, str]:
 
 
 def _with_hash(name: str, server: str, tool: str) -> str:
-    mark = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:_HASH]
+    # a NUL in the server's name must not look like the separator
+    escaped = server.replace("\\", r"\\").replace("\0", r"\0")
+    mark = hashlib.sha256(f"{escaped}\0{tool}".encode()).hexdigest()[:_HASH]
     return f"{name[: LONGEST - _HASH - 1]}_{mark}"
