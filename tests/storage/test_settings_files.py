@@ -151,7 +151,10 @@ def test_valid_files_are_accepted(user_file: Path, text: str):
         ("model = 2020-01-01", "model must be a non-empty text, not a date or time."),
         ("[model]\na = 1", "model must be a non-empty text, not a table."),
         ("model = ['x']", "model must be a non-empty text, not a list."),
-        ("approval = 'yes'", 'approval must be "ask" or "auto", not "yes".'),
+        (
+            "approval = 'yes'",
+            'approval must be "plan", "ask", "edits", "sandboxed" or "auto", not "yes".',
+        ),
         ("mode = ''", 'mode must be a non-empty text, not "".'),
         (
             "[context]\nprompt = 'short'",
@@ -364,7 +367,11 @@ def test_an_unknown_variable_is_reported_with_a_suggestion(
     ("variable", "text", "complaint"),
     [
         ("ROOKERY_CONTEXT_PROMPT", "x", '"full", "compact" or "guided", not "x".'),
-        ("ROOKERY_APPROVAL", "null", '"ask" or "auto", not "null".'),
+        (
+            "ROOKERY_APPROVAL",
+            "null",
+            '"plan", "ask", "edits", "sandboxed" or "auto", not "null".',
+        ),
         ("ROOKERY_MAX_REQUESTS", "1.5", 'whole number of at least 0, not "1.5".'),
         ("ROOKERY_MAX_COST", "nan", 'a number of at least 0, not "nan".'),
         ("ROOKERY_MAX_COST", "1" * 5000, '…".'),

@@ -167,14 +167,15 @@ def _unfit(name: str, expected: str, value: Any) -> SettingsError:
 
 
 def _nearest(key: Key) -> Key | None:
-    """The closest setting: in the same section, or else in any."""
+    """The closest setting: in the same section, or else a very similar one in any."""
     from difflib import get_close_matches
 
     known = [known for known in (*all_settings(), *sorted(_sections())) if known[-1] != ANY]
     beside = [other for other in known if other[:-1] == general(key)[:-1]]
-    for group in (beside, [other for other in known if ANY not in other]):
+    anywhere = [other for other in known if ANY not in other]
+    for group, similarity in ((beside, 0.6), (anywhere, 0.8)):
         by_name = {other[-1]: other for other in group}
-        if close := get_close_matches(key[-1].lower(), by_name):
+        if close := get_close_matches(key[-1].lower(), by_name, cutoff=similarity):
             swapped = [name for name in close if sorted(name) == sorted(key[-1])]
             found = by_name[(swapped or close)[0]]
             return (*key[:-1], found[-1]) if ANY in found else found
