@@ -100,8 +100,9 @@ def _leads_elsewhere(row: PrefixRow, word: str, root: Path) -> bool:
         )
     if word.startswith("--") or row.whole_flags:
         # programs understand options that are written out only in part
-        short = name.lstrip("-")
-        return (bool(short) and any(each.lstrip("-").startswith(short) for each in never)) or (
+        short = name.lstrip("-").lower()
+        known = [each.lstrip("-").lower() for each in never]
+        return (bool(short) and any(each.startswith(short) for each in known)) or (
             _leads_elsewhere(row, value, root) if value else False
         )
     letters = {each[1] for each in never if len(each) == 2}
