@@ -37,7 +37,7 @@ def test_a_schema_says_what_the_arguments_are():
         "required": ["path", "regex"],
         "additionalProperties": False,
         "properties": {
-            "path": {"type": "string", "description": "Folder or file, relative to the workspace."},
+            "path": {"type": "string", "description": "Folder or file."},
             "regex": {"type": "string", "description": "Matched line by line; no look-around."},
             "file_pattern": {
                 "type": "string",

@@ -30,19 +30,19 @@ PIECE = 64 * KIB
 
 
 class ReadCommandOutputArgs(msgspec.Struct, forbid_unknown_fields=True):
-    artifact_id: Annotated[str, msgspec.Meta(description="As the result named it: cmd-1.txt.")]
+    artifact_id: Annotated[str, msgspec.Meta(description="From the result: cmd-1.txt.")]
     search: Annotated[
         str | None,
         msgspec.Meta(description="Case-insensitive regular expression."),
     ] = None
-    offset: Annotated[int | None, msgspec.Meta(description="Byte to read from.")] = None
-    limit: Annotated[int | None, msgspec.Meta(description="Bytes to return; default 40960.")] = None
+    offset: Annotated[int | None, msgspec.Meta(description="First byte.")] = None
+    limit: Annotated[int | None, msgspec.Meta(description="Most bytes; default 40960.")] = None
 
 
 class ReadCommandOutput:
     name: ClassVar[str] = "read_command_output"
     description: ClassVar[str] = (
-        "Read or search the output of a command of which execute_command showed only a part."
+        "Read or search the whole of an output that execute_command shortened."
     )
     arguments: ClassVar[type[msgspec.Struct]] = ReadCommandOutputArgs
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
@@ -127,26 +127,18 @@ MOST_CHANGES_SHOWN = 5
 
 
 class ExecuteCommandArgs(msgspec.Struct, forbid_unknown_fields=True):
-    command: Annotated[str, msgspec.Meta(description="The command line, for bash or sh.")]
-    cwd: Annotated[str | None, msgspec.Meta(description="Folder, relative to the workspace.")] = (
-        None
-    )
-    timeout: Annotated[
-        float | None,
-        msgspec.Meta(description="Seconds to wait; then it runs on."),
-    ] = None
-    terminal: Annotated[
-        bool | None,
-        msgspec.Meta(description="Run it on a pseudo-terminal."),
-    ] = None
+    command: str
+    cwd: str | None = None
+    timeout: Annotated[float | None, msgspec.Meta(description="Seconds to wait.")] = None
+    terminal: Annotated[bool | None, msgspec.Meta(description="Use a pseudo-terminal.")] = None
 
 
 class ExecuteCommand:
     name: ClassVar[str] = "execute_command"
     description: ClassVar[str] = (
-        "Run a shell command and wait for its end. It gets no input, and each call starts a fresh "
-        "shell. After timeout, as for a server, the call returns the output so far, the command "
-        "runs on, and you are told when it ends. Processes it leaves behind are ended with it."
+        "Run a shell command and wait for its end. It gets no input and a fresh shell. After "
+        "timeout, as for a server, it runs on: you get the output so far, and a message when it "
+        "ends. Processes it leaves behind end with it."
     )
     arguments: ClassVar[type[msgspec.Struct]] = ExecuteCommandArgs
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND

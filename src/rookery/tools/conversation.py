@@ -166,24 +166,22 @@ DECIDE = f"{UNATTENDED} Decide yourself and go on."
 
 
 class Suggestion(msgspec.Struct, forbid_unknown_fields=True):
-    text: Annotated[str, msgspec.Meta(description="A whole answer.")]
-    mode: Annotated[str | None, msgspec.Meta(description="Mode to switch to with this answer.")] = (
-        None
-    )
+    text: str
+    mode: Annotated[str | None, msgspec.Meta(description="Mode to switch to then.")] = None
 
 
 class AskFollowupQuestionArgs(msgspec.Struct, forbid_unknown_fields=True):
     question: str
     follow_up: Annotated[
         list[Suggestion],
-        msgspec.Meta(min_length=1, max_length=4, description="Answers to offer."),
+        msgspec.Meta(min_length=1, max_length=4, description="Whole answers to offer."),
     ]
 
 
 class AskFollowupQuestion:
     name: ClassVar[str] = "ask_followup_question"
     description: ClassVar[str] = (
-        "Ask the user for what you cannot find out yourself. The task waits for the answer."
+        "Ask the user for what you cannot find out yourself, and wait for the answer."
     )
     arguments: ClassVar[type[msgspec.Struct]] = AskFollowupQuestionArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
@@ -273,7 +271,7 @@ class LoadSkill:
 
 
 class SwitchModeArgs(msgspec.Struct, forbid_unknown_fields=True):
-    mode_slug: Annotated[str, msgspec.Meta(description="The mode to go on in.")]
+    mode_slug: str
     reason: Annotated[str, msgspec.Meta(description="Why, for the user.")] = ""
 
 
@@ -318,7 +316,7 @@ class NewTaskArgs(msgspec.Struct, forbid_unknown_fields=True):
     mode: str
     message: Annotated[
         str,
-        msgspec.Meta(description="All it must know: context, what to do, where to stop, result."),
+        msgspec.Meta(description="All it must know: context, work, limits, result."),
     ]
     todos: Annotated[str | None, msgspec.Meta(description="As in update_todo_list.")] = None
 

@@ -44,7 +44,7 @@ class ReadFileArgs(msgspec.Struct, forbid_unknown_fields=True):
     path: Annotated[str | None, msgspec.Meta(description="File, relative to the workspace.")] = None
     mode: Annotated[
         Literal["slice", "indentation"] | None,
-        msgspec.Meta(description="slice (default), or the code block around a line."),
+        msgspec.Meta(description="slice (default), or the block around a line."),
     ] = None
     offset: Annotated[int | None, msgspec.Meta(description="First line, from 1.")] = None
     limit: Annotated[int | None, msgspec.Meta(description="Most lines; default 2000.")] = None
@@ -64,7 +64,7 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 class ReadFile:
     name: ClassVar[str] = "read_file"
     description: ClassVar[str] = (
-        "Read text, pdf, docx, xlsx or ipynb with line numbers. Images are shown if you can see."
+        "Read text, pdf, docx, xlsx or ipynb with line numbers, or see an image."
     )
     arguments: ClassVar[type[msgspec.Struct]] = ReadFileArgs
     group: ClassVar[ToolGroup] = ToolGroup.READ

@@ -31,15 +31,13 @@ class Index(Protocol):
 
 class CodebaseSearchArgs(msgspec.Struct, forbid_unknown_fields=True):
     query: Annotated[str, msgspec.Meta(description="What the code does or is called, in words.")]
-    path: Annotated[
-        str | None, msgspec.Meta(description="Folder to search in; default: all of the workspace.")
-    ] = None
+    path: Annotated[str | None, msgspec.Meta(description="Folder to search in.")] = None
 
 
 class CodebaseSearch:
     name: ClassVar[str] = "codebase_search"
     description: ClassVar[str] = (
-        "Find the code that fits a description best, when you do not know its exact words. "
+        "Find the code that fits a description, if you do not know its exact words. "
         "search_files finds exact text."
     )
     arguments: ClassVar[type[msgspec.Struct]] = CodebaseSearchArgs
@@ -131,14 +129,14 @@ class Outlines(Protocol):
 
 
 class ListCodeDefinitionNamesArgs(msgspec.Struct, forbid_unknown_fields=True):
-    path: Annotated[str, msgspec.Meta(description="File or folder, relative to the workspace.")]
+    path: str
 
 
 class ListCodeDefinitionNames:
     name: ClassVar[str] = "list_code_definition_names"
     description: ClassVar[str] = (
-        "List what a file, or each file in a folder, defines: classes, functions, headings, with "
-        "the lines they are in."
+        "List what a file, or each file in a folder, defines: classes, functions, headings, and "
+        "their lines."
     )
     arguments: ClassVar[type[msgspec.Struct]] = ListCodeDefinitionNamesArgs
     group: ClassVar[ToolGroup] = ToolGroup.READ
@@ -200,7 +198,7 @@ def _shared(outlines: "Sequence[Outline]", room: int) -> Iterator[str]:
 
 
 class SearchFilesArgs(msgspec.Struct, forbid_unknown_fields=True):
-    path: Annotated[str, msgspec.Meta(description="Folder or file, relative to the workspace.")]
+    path: Annotated[str, msgspec.Meta(description="Folder or file.")]
     regex: Annotated[str, msgspec.Meta(description="Matched line by line; no look-around.")]
     file_pattern: Annotated[
         str | None, msgspec.Meta(description="Only these files, e.g. *.py or src/**/*.{ts,tsx}.")
@@ -246,10 +244,8 @@ class SearchFiles:
 
 
 class ListFilesArgs(msgspec.Struct, forbid_unknown_fields=True):
-    path: Annotated[str, msgspec.Meta(description="Folder, relative to the workspace.")]
-    recursive: Annotated[
-        bool | None, msgspec.Meta(description="Folders inside it too; default false.")
-    ] = None
+    path: str
+    recursive: bool | None = None
 
 
 class ListFiles:

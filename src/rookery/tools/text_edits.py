@@ -33,15 +33,14 @@ _SOURCE = frozenset(_SOURCE_SUFFIXES.split())
 
 
 class WriteToFileArgs(msgspec.Struct, forbid_unknown_fields=True):
-    path: Annotated[str, msgspec.Meta(description="File, relative to the workspace.")]
+    path: str
     content: Annotated[str, msgspec.Meta(description="All of it, nothing left out.")]
 
 
 class WriteToFile:
     name: ClassVar[str] = "write_to_file"
     description: ClassVar[str] = (
-        "Create a file, or replace everything in it. To change part of a file use apply_diff "
-        "or edit."
+        "Create a file, or replace everything in it. To change a part, use edit or apply_diff."
     )
     arguments: ClassVar[type[msgspec.Struct]] = WriteToFileArgs
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
@@ -83,13 +82,13 @@ _HINT = "Several blocks may be sent in one call."
 
 
 class ApplyDiffArgs(msgspec.Struct, forbid_unknown_fields=True):
-    path: Annotated[str, msgspec.Meta(description="File, relative to the workspace.")]
+    path: str
     diff: Annotated[
         str,
         msgspec.Meta(
             description="Blocks of: <<<<<<< SEARCH, optional :start_line:N and -------, the lines "
-            "as they are, =======, the new lines, >>>>>>> REPLACE; each marker on its own line. "
-            "Put a backslash before such markers in file text."
+            "as they are, =======, the new lines, >>>>>>> REPLACE; each marker on its own line, "
+            "and a backslash before such markers in file text."
         ),
     ]
 
@@ -97,8 +96,8 @@ class ApplyDiffArgs(msgspec.Struct, forbid_unknown_fields=True):
 class ApplyDiff:
     name: ClassVar[str] = "apply_diff"
     description: ClassVar[str] = (
-        "Change parts of a file with one or more search/replace blocks. Each SEARCH part must "
-        "match whole lines of the file and be unique in it, or have a start line."
+        "Change parts of a file with search/replace blocks. Each SEARCH part must match whole "
+        "lines and be unique in the file, or have a start line."
     )
     arguments: ClassVar[type[msgspec.Struct]] = ApplyDiffArgs
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
@@ -214,7 +213,7 @@ async def _create(ctx: ToolContext, path: str, text: str) -> Action:
 
 
 class EditArgs(msgspec.Struct, forbid_unknown_fields=True):
-    file_path: Annotated[str, msgspec.Meta(description="File, relative to the workspace.")]
+    file_path: str
     old_string: Annotated[str, msgspec.Meta(description="The text as it is, with whitespace.")]
     new_string: str
     replace_all: bool | None = None
@@ -223,8 +222,7 @@ class EditArgs(msgspec.Struct, forbid_unknown_fields=True):
 class EditText:
     name: ClassVar[str] = "edit"
     description: ClassVar[str] = (
-        "Replace one exact piece of text in a file. It must be unique in the file unless "
-        "replace_all is true."
+        "Replace one exact piece of text in a file. It must be unique there, or replace_all true."
     )
     arguments: ClassVar[type[msgspec.Struct]] = EditArgs
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
