@@ -8,10 +8,9 @@ from msgspec.structs import replace
 from rookery.core.facts import Asked, CommandEnded, Ending, Fact, OutputStreamed, ToolFinished
 from rookery.core.limits import Limits
 from rookery.core.text.output_preview import HIDDEN, Hiding
-from rookery.engine.children import SubTasks
 from rookery.engine.event_log import EventLog
 from rookery.engine.task import Task
-from rookery.engine.task_deps import HidingShell, TaskDeps
+from rookery.engine.task_deps import Family, HidingShell, TaskDeps
 from rookery.tools.commands import ExecuteCommand
 from support.stage import Stage, call, finish, run, write
 from support.tool_workspace import Bench
@@ -25,12 +24,12 @@ HALVES = f"printf 'A={KEY[:9]}'; sleep 0.1; printf '{KEY[9:]} end'"
 
 
 class HidingStage(Stage):
-    def make_task(self, task_id: str, log: EventLog, attend: SubTasks) -> Task:
-        task = super().make_task(task_id, log, attend)
+    def make_task(self, task_id: str, log: EventLog, family: Family) -> Task:
+        task = super().make_task(task_id, log, family)
         deps: TaskDeps = task._deps
         hide, shell = Hiding([KEY]), deps.shell
         deps = replace(deps, hide=hide, shell=HidingShell(lambda: shell, hide))
-        return Task(task_id, log, deps, attend)
+        return Task(task_id, log, deps, family)
 
 
 def kept_on_disk(folder: Path) -> str:

@@ -23,13 +23,12 @@ from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN, Group, Mode
 from rookery.core.text.output_preview import HIDDEN, Hiding
 from rookery.core.tool_traits import ToolGroup
-from rookery.engine.children import SubTasks
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.task import Task
-from rookery.engine.task_deps import Act
+from rookery.engine.task_deps import Act, Family
 from rookery.tools.conversation import NewTask, SwitchModeTool
 from support.stage import TASK, Stage, StageClock, call, finish, write
 
@@ -44,10 +43,10 @@ class StageWithDeps(Stage):
 
     deps: ClassVar[dict[str, Any]] = {}
 
-    def make_task(self, task_id: str, log: EventLog, attend: SubTasks) -> Task:
-        usual = super().make_task(task_id, log, attend)._deps
+    def make_task(self, task_id: str, log: EventLog, family: Family) -> Task:
+        usual = super().make_task(task_id, log, family)._deps
         tools = {**usual.tools, **self.deps.get("tools", {})}
-        return Task(task_id, log, replace(usual, **{**self.deps, "tools": tools}), attend)
+        return Task(task_id, log, replace(usual, **{**self.deps, "tools": tools}), family)
 
 
 class Work:

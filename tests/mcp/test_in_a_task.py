@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Asked, Ending, ToolFinished, ToolStarted
 from rookery.core.instructions import quoted
-from rookery.engine.children import SubTasks
 from rookery.engine.event_log import EventLog
 from rookery.engine.task import Task
+from rookery.engine.task_deps import Family
 from rookery.mcp.hub import McpHub
 from rookery.mcp.offered_tools import AlwaysAllowed, ServerGuard
 from rookery.mcp.use_mcp_tool import UseMcpTool
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.anyio
 class McpStage(Stage):
     hub: McpHub
 
-    def make_task(self, task_id: str, log: EventLog, attend: SubTasks) -> Task:
-        deps = super().make_task(task_id, log, attend)._deps
+    def make_task(self, task_id: str, log: EventLog, family: Family) -> Task:
+        deps = super().make_task(task_id, log, family)._deps
         tool = UseMcpTool(self.hub)
         tools = {**deps.tools, tool.name: tool}
         hooks = [*deps.hooks, AlwaysAllowed(self.hub), ServerGuard(self.hub)]
-        return Task(task_id, log, replace(deps, tools=tools, hooks=hooks), attend)
+        return Task(task_id, log, replace(deps, tools=tools, hooks=hooks), family)
 
     @property
     def finished(self) -> list[ToolFinished]:

@@ -28,7 +28,6 @@ from rookery.core.levels import Level
 from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN
 from rookery.core.next_step import TurnRules
-from rookery.engine.children import SubTasks
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
@@ -37,7 +36,7 @@ from rookery.engine.ports.hooks import Hook, TaskGovernance
 from rookery.engine.ports.tool import ToolContext, not_judged
 from rookery.engine.ports.workspace import Checkpoint, Checkpoints, Restored, UnlistedCommands
 from rookery.engine.task import Task
-from rookery.engine.task_deps import Act, TaskDeps
+from rookery.engine.task_deps import Act, Family, TaskDeps
 from rookery.permissions.approval import AllowRules, ApprovalGate
 from rookery.permissions.restrictions import protected_paths
 from rookery.platform.user_folders import find_places
@@ -131,7 +130,7 @@ class Stage:
         if checkpoints:
             self.checkpoints = ShadowCheckpoints(self.root, folder / "shadow", self._limits)
 
-    def make_task(self, task_id: str, log: EventLog, attend: SubTasks) -> Task:
+    def make_task(self, task_id: str, log: EventLog, family: Family) -> Task:
         async def equip(state: TaskState) -> Equipment:
             models = {"": self.model} | {
                 each.model.id: each for each in self._fallbacks if not isinstance(each, str)
@@ -180,7 +179,7 @@ class Stage:
             turn=self._turn,
             pace=self._pace,
         )
-        return Task(task_id, log, deps, attend)
+        return Task(task_id, log, deps, family)
 
     async def play(self, *answers: str, reopen: bool = False, within: float = 20) -> None:
         """Run the task, answering its questions in order.

@@ -28,13 +28,12 @@ from rookery.core.facts import (
 from rookery.core.levels import Level
 from rookery.core.next_step import TurnRules
 from rookery.core.undo_plan import background_commands
-from rookery.engine.children import SubTasks
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import Tool
 from rookery.engine.task import Task
-from rookery.engine.task_deps import HidingShell, TaskDeps
+from rookery.engine.task_deps import Family, HidingShell, TaskDeps
 from rookery.permissions.approval import AllowRules, ApprovalGate
 from rookery.permissions.restrictions import DeniedTools, ModeLimits, Restrictions, TrustGate
 from rookery.permissions.stale_files import StaleGuard
@@ -81,8 +80,8 @@ class CommandHooks:
         return self._made.hooks
 
 
-def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: SubTasks) -> Task:
-    parts = parts.at(attend.family.workspace)
+def make_task(parts: "HostParts", task_id: str, log: EventLog, family: Family) -> Task:
+    parts = parts.at(family.workspace)
 
     def notify_user(text: str) -> None:
         log.append(Noted(text=text))
@@ -142,7 +141,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: SubTasks)
                 parts,
                 rules,
                 lambda: level() is Level.AUTO,
-                attend.logs,
+                lambda: (*family.above(), log.events),
             ),
             edits,
         ],
@@ -170,7 +169,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: SubTasks)
         turn=_turn_rules(parts),
         hide=parts.hide,
     )
-    return Task(task_id, log, deps, attend)
+    return Task(task_id, log, deps, family)
 
 
 def _keep_plan(folder: Path, text: str) -> str:

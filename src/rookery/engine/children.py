@@ -5,11 +5,10 @@ that after a crash none is started twice: what has ended is read from its log, t
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import anyio
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from rookery.core.facts import (
@@ -20,7 +19,6 @@ from rookery.core.facts import (
     Event,
     FellBack,
     ModelSwitched,
-    Noted,
     Spent,
     TaskClosed,
     TaskFailed,
@@ -32,74 +30,32 @@ from rookery.core.facts import (
     switched_to,
 )
 from rookery.core.folds.run_tallies import used_since, used_together
-from rookery.core.folds.task_state import TaskState
 from rookery.core.replies import AgentEnd, agents_report
-from rookery.engine.event_log import EventLog, end_of, inherited_governance, record_changes
-from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.hooks import LogStore, TaskLogs
+from rookery.engine.event_log import (
+    EventLog,
+    append_reopened,
+    end_of,
+    inherited_governance,
+    record_changes,
+)
+from rookery.engine.ports.actions import Outcome
 from rookery.engine.ports.tool import ChildEnd, ChildTask, Worktrees
+from rookery.engine.task_deps import Family, TaskDeps
 from rookery.errors import StorageError, ToolError
 from rookery.faults import kp
 
 if TYPE_CHECKING:
     from rookery.engine.task import Task
-    from rookery.engine.task_deps import TaskDeps
 
 NO_WORKTREES = "Workers need a git repository, and this workspace is none."
 STOPPED_FOR_A_MESSAGE = "the user stopped the agents and sent a message"
 
 
-class Family(Struct, frozen=True, kw_only=True):
-    """What a task shares with its parent and with those that run beside it."""
-
-    workspace: str
-    agent: str = ""
-    """The agent that it is, or works for."""
-    asking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
-    """Held while a question is open, so that agents ask one after the other."""
-    writing: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
-    """Held while a command may write to the repository that the worktrees of agents share."""
-    beside: Callable[[], Spent] = Spent
-    """What the other agents have used."""
-    above: Callable[[], Sequence[Sequence[Event]]] = tuple
-    """The events of the tasks above it, beginning with the first."""
-
-    def alone(
-        self, uses_repository: Callable[[Action], bool], action: Action
-    ) -> AbstractAsyncContextManager[object]:
-        return self.writing if self.agent and uses_repository(action) else nullcontext()
-
-    def counted(self, state: TaskState, seconds: float) -> TaskState:
-        """The state with the work since the last request and with what others use meanwhile. That
-        counts as used before: for the limits of the session, not for the budget of the agent."""
-        beside = self.beside()
-        opened = replace(state.opened, spent=used_together(state.opened.spent, beside))
-        spent = used_together(state.spent, beside, Spent(seconds=seconds))
-        return replace(state, spent=spent, opened=opened)
-
-
-class Runner(Protocol):
-    """Makes and runs tasks; the engine."""
-
-    @property
-    def logs(self) -> TaskLogs: ...
-
-    def make(self, task_id: str, store: LogStore, family: Family) -> "Task": ...
-
-    def log_of(self, task_id: str) -> EventLog:
-        """The log of a task that does not run, to read it or to add its end."""
-        ...
-
-    async def run(self, task: "Task") -> StorageError | None:
-        """Run a task to its end. Returns the error if its log could not be written."""
-        ...
-
-
 class SubTasks:
     """Starts, resumes and runs the sub-tasks of one task."""
 
-    def __init__(self, runner: Runner, task_id: str, log: EventLog, family: Family) -> None:
-        self._runner = runner
+    def __init__(self, family: Family, task_id: str, log: EventLog) -> None:
+        self._runner = family.runner
         self._task_id = task_id
         self._log = log
         self.family = family
@@ -136,7 +92,7 @@ class SubTasks:
         self,
         call_id: str,
         agents: Sequence[AgentTask],
-        deps: "TaskDeps",
+        deps: TaskDeps,
         *,
         stop: bool = False,
     ) -> Outcome:
@@ -213,9 +169,7 @@ class SubTasks:
 
     def agents_left(self, most: int) -> int:
         """How many agents the task may still start: an agent none, rewound ones count."""
-        facts = (event.fact for event in self._log.events)
-        started = sum(len(fact.agents) for fact in facts if isinstance(fact, ToolStarted))
-        return 0 if self.family.agent else most - started
+        return 0 if self.family.agent else most - len(self._log.started_agents())
 
     def exists(self, task_id: str) -> bool:
         return self._runner.logs.exists(task_id)
@@ -335,8 +289,10 @@ class _AgentsAtWork:
         kp("agent.worktree")
 
     def _family(self, agent: AgentTask) -> Family:
+        ours = self._children.family
         return Family(
-            workspace=agent.worktree or self._children.family.workspace,
+            runner=ours.runner,
+            workspace=agent.worktree or ours.workspace,
             agent=agent.name,
             asking=self._asking,
             writing=self._writing,
@@ -382,9 +338,3 @@ def _end_of_agent(log: EventLog) -> AgentEnd:
 def _with_last_words(reason: str, log: EventLog) -> str:
     words = log.state.words or ""
     return "\n".join(filter(None, [reason and f"Reason: {reason.rstrip('.')}.", words]))
-
-
-def append_reopened(log: EventLog, store: LogStore, *, resumed: bool) -> None:
-    if store.recovered:
-        log.append(Noted(text=store.recovered))
-    log.append(TaskReopened(resumed=resumed))

@@ -42,11 +42,11 @@ from rookery.core.facts import (
     switched_to,
 )
 from rookery.core.folds.task_state import fold
-from rookery.engine.children import Family, SubTasks, append_reopened
-from rookery.engine.event_log import EventLog, recover
+from rookery.engine.event_log import EventLog, append_reopened, recover
 from rookery.engine.ports.hooks import LogStore, RuleBook, TaskLogs
 from rookery.engine.ports.workspace import Restored
 from rookery.engine.task import Task
+from rookery.engine.task_deps import Family
 from rookery.errors import CommandRejected, RookeryError, StorageError
 
 _debug = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Engine:
         self,
         group: TaskGroup,
         logs: TaskLogs,
-        make_task: Callable[[str, EventLog, SubTasks], Task],
+        make_task: Callable[[str, EventLog, Family], Task],
         *,
         now: Callable[[], int],
         workspace: str,
@@ -192,14 +192,13 @@ class Engine:
         """Make a task that is no agent. A sub-task of a worker stays in the worker's folder."""
         opened = next((e.fact for e in store.read() if isinstance(e.fact, TaskOpened)), None)
         own = opened.workspace if opened and opened.parent else ""
-        return self.make(task_id, store, Family(workspace=own or self._workspace))
+        return self.make(task_id, store, Family(runner=self, workspace=own or self._workspace))
 
     def log_of(self, task_id: str) -> EventLog:
         return EventLog(self.logs.open(task_id), self._now)
 
     def make(self, task_id: str, store: LogStore, family: Family) -> Task:
-        log = EventLog(store, self._now)
-        task = self._make_task(task_id, log, SubTasks(self, task_id, log, family))
+        task = self._make_task(task_id, EventLog(store, self._now), family)
         self._tasks[task_id] = task
         return task
 

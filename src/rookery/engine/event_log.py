@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
+    AgentTask,
     Answered,
     Ending,
     Event,
@@ -69,6 +70,11 @@ class EventLog:
     def events(self) -> Sequence[Event]:
         """The lasting events."""
         return self._events
+
+    def started_agents(self) -> list[AgentTask]:
+        """The agents of all calls, rewound ones too."""
+        facts = (event.fact for event in self._events)
+        return [agent for fact in facts if isinstance(fact, ToolStarted) for agent in fact.agents]
 
     def append(self, fact: Fact) -> Event:
         """Record a fact: write it to disk, update the state, wake the followers."""
@@ -225,3 +231,9 @@ def level_after_rewind(events: Sequence[Event], to: int, level: Level | None) ->
     """The level stays, unless a plan was approved since: then it is to be approved again."""
     approved = any(isinstance(e.fact, Answered) and e.fact.level for e in events[to:])
     return Level.PLAN if approved else level
+
+
+def append_reopened(log: EventLog, store: LogStore, *, resumed: bool) -> None:
+    if store.recovered:
+        log.append(Noted(text=store.recovered))
+    log.append(TaskReopened(resumed=resumed))

@@ -1,9 +1,8 @@
 """A task: a log, and a loop that asks `next_step` what to do and does it."""
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import assert_never
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, assert_never
 
 import anyio
 import anyio.lowlevel
@@ -46,7 +45,6 @@ from rookery.core.next_step import (
 )
 from rookery.core.replies import HISTORY_REPAIRED, failed, fell_back
 from rookery.core.undo_plan import background_commands
-from rookery.engine.children import SubTasks
 from rookery.engine.context import Context
 from rookery.engine.dialogue import Dialogue, Prompts
 from rookery.engine.event_log import EventLog, level_after_rewind, outcome_of, resume_message
@@ -54,24 +52,24 @@ from rookery.engine.gate import Gate
 from rookery.engine.model_turn import Turnstile, WorkTime, model_turn
 from rookery.engine.ports.actions import Outcome
 from rookery.engine.ports.hooks import Acting
-from rookery.engine.ports.tool import ChildTask, Offer, ToolContext
+from rookery.engine.ports.tool import ChildTask, ToolContext
 from rookery.engine.ports.workspace import Restored
-from rookery.engine.task_deps import BackgroundCommands, TaskDeps
+from rookery.engine.task_deps import BackgroundCommands, Family, TaskDeps
 from rookery.engine.tool_turn import finished, gathered, own_action, reconcile, tool_turn
 from rookery.engine.undo import Undo
 from rookery.errors import CommandRejected
+
+if TYPE_CHECKING:
+    from rookery.engine.children import SubTasks
 
 MENTION = "mention"
 """The tool name that hooks see when mentions in a message are resolved."""
 
 
-_debug = logging.getLogger(__name__)
-
-
 class Task:
-    def __init__(self, task_id: str, log: EventLog, deps: TaskDeps, children: SubTasks) -> None:
+    def __init__(self, task_id: str, log: EventLog, deps: TaskDeps, family: Family) -> None:
         self.id, self.new_id = task_id, deps.new_id
-        self._children = children
+        self._family = family
         self.log = log
         self._work = WorkTime(deps.clock.now)
         self._prompts = Prompts(log, deps.governance, deps.new_id)
@@ -81,8 +79,8 @@ class Task:
             deps.hide,
             pause=self._work.paused,
             prompts=self._prompts,
-            asking=children.family.asking,
-            agent=children.family.agent,
+            asking=family.asking,
+            agent=family.agent,
         )
         self._deps, self.rules = deps, deps.rules
         self._gate = Gate(deps.hooks, self.dialogue, deps.rules, deps.governance)
@@ -122,6 +120,12 @@ class Task:
         with self._work.paused():
             return await self._children.attend_all(call_id, agents, self._deps, stop=stop)
 
+    @cached_property
+    def _children(self) -> "SubTasks":
+        from rookery.engine.children import SubTasks
+
+        return SubTasks(self._family, self.id, self.log)
+
     @property
     def is_idle(self) -> bool:
         """Whether it waits for a message and runs no background command."""
@@ -146,7 +150,8 @@ class Task:
                 await self._deps.settle()
                 await self._undo.settle_rest()
                 await self._deps.governance.rules.end()
-                await self._children.release(self._deps.worktrees)
+                if self.log.started_agents():
+                    await self._children.release(self._deps.worktrees)
                 await self._deps.on_task_closed()
 
     def cancel(self) -> None:
@@ -154,20 +159,14 @@ class Task:
         self._interrupt(self._note_cancelled)
 
     def condense(self) -> None:
-        """Condense after the current step, or at once if it only waits for an answer."""
-        self._jobs.append(self._condense)
-        if self.dialogue.waiting:
-            self._step.cancel()
+        self._run_soon(self._condense)
 
     async def _condense(self) -> None:
         with anyio.CancelScope() as self._step:  # it asks the model, and that can be stopped
             await self._context.condense("manual")
 
     def select_intent(self, intent_id: str) -> None:
-        """Select the intent after the current step, or at once if it only waits for an answer."""
-        self._jobs.append(partial(self._select_intent, intent_id))
-        if self.dialogue.waiting:
-            self._step.cancel()
+        self._run_soon(partial(self._select_intent, intent_id))
 
     async def _select_intent(self, intent_id: str) -> None:
         try:
@@ -188,12 +187,16 @@ class Task:
         return await self._undo.rehearse(to, overwrite=overwrite)
 
     def stop_command(self, call_id: str) -> None:
-        """Stop a background command."""
         self._background.stop(call_id)
 
     def retry_now(self) -> None:
-        """Retry now instead of waiting."""
         self._retry_now.set()
+
+    def _run_soon(self, job: Callable[[], Awaitable[object]]) -> None:
+        """Run a job after the current step, or at once if that only waits for an answer."""
+        self._jobs.append(job)
+        if self.dialogue.waiting:
+            self._step.cancel()
 
     def _interrupt(self, job: Callable[[], Awaitable[object]]) -> None:
         """Cancel the current step and run a job before the next one."""
@@ -222,7 +225,7 @@ class Task:
         while self._jobs and not self.log.state.closed:
             await self._jobs.pop(0)()
         await self._check_new_messages()
-        state = self._children.family.counted(self.log.state, self._work.seconds)
+        state = self._family.counted(self.log.state, self._work.seconds)
         return next_step(state, self._deps.limits, self._deps.turn)
 
     async def _check_new_messages(self) -> None:
@@ -358,15 +361,17 @@ class Task:
             ask=partial(self.dialogue.ask, call_id=call.id),
             limits=deps.limits,
             judge=deps.judge,
-            offer=partial(self._offer_for, call),
+            offer=lambda ask, text, then: self.dialogue.offer(
+                ask, text, call_id=call.id, on_answer=then
+            ),
             background=self._background,
             command_list=deps.command_list,
             mode=self.log.state.mode,
             depth=self.log.state.depth,
             children=self,
             worktrees=deps.worktrees,
-            alone=partial(self._children.family.alone, deps.uses_repository),
-            agents_left=self._children.agents_left(deps.limits.agents),
+            alone=partial(self._family.alone, deps.uses_repository),
+            agents_left=lambda: self._children.agents_left(deps.limits.agents),
             outline=deps.outline,
             barred=partial(deps.barred, self.log.state.mode),
             sees_images=deps.sees_images(self.log.state),
@@ -377,11 +382,6 @@ class Task:
             self._undo.settle_soon(fact.call_id)
             self._background_group.start_soon(self._deps.settle)
         return self.log.append(fact)
-
-    def _offer_for(
-        self, call: ToolCall, ask: AskKind, text: str, on_answer: Callable[[], None]
-    ) -> Offer:
-        return self.dialogue.offer(ask, text, call_id=call.id, on_answer=on_answer)
 
     async def _reconcile(self, call: ToolCall) -> None:
         started = self.log.state.running

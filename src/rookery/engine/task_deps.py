@@ -13,15 +13,17 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import anyio
 import anyio.lowlevel
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Effect, FellBack, Gathered
+from rookery.core.facts import Effect, Event, FellBack, Gathered, Spent
+from rookery.core.folds.run_tallies import used_together
 from rookery.core.folds.task_state import TaskState
 from rookery.core.limits import Limits
 from rookery.core.next_step import (
@@ -32,7 +34,15 @@ from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.model_turn import Clock, Pace
 from rookery.engine.ports.actions import Action, GitUse, Judgement, Outcome, Permit
-from rookery.engine.ports.hooks import Acting, EditChecks, Hook, RuleBook, TaskGovernance
+from rookery.engine.ports.hooks import (
+    Acting,
+    EditChecks,
+    Hook,
+    LogStore,
+    RuleBook,
+    TaskGovernance,
+    TaskLogs,
+)
 from rookery.engine.ports.tool import Tool, ToolContext, Worktrees
 from rookery.engine.ports.workspace import (
     Artifact,
@@ -44,10 +54,11 @@ from rookery.engine.ports.workspace import (
     RunningCommand,
     Shell,
 )
-from rookery.errors import CommandRejected
+from rookery.errors import CommandRejected, StorageError
 
 if TYPE_CHECKING:
     from rookery.core.indexed_code import Definition
+    from rookery.engine.task import Task
 
 
 class BackgroundCommands:
@@ -228,3 +239,50 @@ class TaskDeps(Struct, frozen=True, kw_only=True):
     turn: TurnRules = TurnRules()
     hide: Hiding = Hiding()
     """Removes known secrets from tool results."""
+
+
+class Family(Struct, frozen=True, kw_only=True):
+    """What a task shares with its parent and with those that run beside it."""
+
+    runner: "Runner"
+    workspace: str
+    agent: str = ""
+    """The agent that it is, or works for."""
+    asking: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+    """Held while a question is open, so that agents ask one after the other."""
+    writing: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+    """Held while a command may write to the repository that the worktrees of agents share."""
+    beside: Callable[[], Spent] = Spent
+    """What the other agents have used."""
+    above: Callable[[], Sequence[Sequence[Event]]] = tuple
+    """The events of the tasks above it, beginning with the first."""
+
+    def alone(
+        self, uses_repository: Callable[[Action], bool], action: Action
+    ) -> AbstractAsyncContextManager[object]:
+        return self.writing if self.agent and uses_repository(action) else nullcontext()
+
+    def counted(self, state: TaskState, seconds: float) -> TaskState:
+        """The state with the work since the last request and with what others use meanwhile. That
+        counts as used before: for the limits of the session, not for the budget of the agent."""
+        beside = self.beside()
+        opened = replace(state.opened, spent=used_together(state.opened.spent, beside))
+        spent = used_together(state.spent, beside, Spent(seconds=seconds))
+        return replace(state, spent=spent, opened=opened)
+
+
+class Runner(Protocol):
+    """Makes and runs tasks; the engine."""
+
+    @property
+    def logs(self) -> TaskLogs: ...
+
+    def make(self, task_id: str, store: LogStore, family: Family) -> "Task": ...
+
+    def log_of(self, task_id: str) -> EventLog:
+        """The log of a task that does not run, to read it or to add its end."""
+        ...
+
+    async def run(self, task: "Task") -> StorageError | None:
+        """Run a task to its end. Returns the error if its log could not be written."""
+        ...

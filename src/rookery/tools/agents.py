@@ -70,7 +70,7 @@ class RunAgents:
         return await self._start(args.agents, ctx)
 
     async def _start(self, wanted: Sequence[AgentArgs], ctx: ToolContext) -> Action:
-        children, most = ctx.children, min(MOST_AT_ONCE, ctx.agents_left)
+        children, most = ctx.children, min(MOST_AT_ONCE, ctx.agents_left())
         if children is None or most < 1:
             raise ToolError("No agent can be started from here. Use new_task, or do it yourself.")
         if len(wanted) > most:

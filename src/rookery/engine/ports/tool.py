@@ -177,7 +177,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     alone: Callable[[Action], AbstractAsyncContextManager[object]] = lambda action: nullcontext()
     """Entered while an action is approved and performed. Agents that run side by side write to
     the repository one after the other."""
-    agents_left: int = 0
+    agents_left: Callable[[], int] = lambda: 0
     """How many agents the session may still start."""
     barred: Callable[[str], str] = lambda tool: ""
     """Why a tool cannot be used in this mode; empty if it can."""
