@@ -1,4 +1,4 @@
-"""Real MCP servers and language servers, installed once into a cache of the tests."""
+"""Real MCP servers, language servers and kits, installed once into a cache of the tests."""
 
 import fcntl
 import os
@@ -20,6 +20,8 @@ PACKAGES = [
     f"@modelcontextprotocol/server-filesystem@{VERSION}",
 ]
 TYPESCRIPT = ["typescript-language-server@5.3.0", "typescript@5.9.3"]
+ACP = "@agentclientprotocol/sdk"
+ACP_VERSION = "2.4.0"
 PATIENCE = 30.0
 
 
@@ -33,6 +35,12 @@ def npm_server(name: str) -> str:
 def typescript_server() -> Path:
     """The folder with the language server's program. Skips the test if there is no npm."""
     return _programs("typescript-" + TYPESCRIPT[0].rpartition("@")[2], TYPESCRIPT)
+
+
+@cache
+def acp_kit() -> Path:
+    """The folder of the Agent Client Protocol's kit. Skips the test if there is no npm."""
+    return _programs(f"acp-{ACP_VERSION}", [f"{ACP}@{ACP_VERSION}"]).parent / ACP
 
 
 def _programs(name: str, packages: list[str]) -> Path:

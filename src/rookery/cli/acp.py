@@ -66,7 +66,7 @@ class LocalFolders:
         await anyio.to_thread.run_sync(delete_with_subtasks, TaskStore(self._places), session_id)
 
     async def check_model(self) -> None:
-        await anyio.to_thread.run_sync(self._prepare, WantedFolder(cwd=str(Path.home())))
+        await anyio.to_thread.run_sync(self._prepare, WantedFolder(cwd="/"))
 
     def _prepare(self, wanted: WantedFolder) -> Run:
         """Collect what a session needs. The editor speaks for its user: it may change a folder
