@@ -156,6 +156,24 @@ async def test_two_sessions_with_their_own_folders_and_servers(rookery: Installe
     assert any("every call of 'write_file'" in option.name for _, o in editor.asked for option in o)
 
 
+async def test_a_plan_is_rejected_commented_and_carried_out(rookery: Installed):
+    answers = iter(("reject", "edits"))
+    editor = Editor(lambda call: next(answers))
+    plans = [[call("present_plan", plan=f"1. Write {name}")] for name in ("b.txt", "a.txt")]
+    with LlmServer(*plans, [write("a.txt")], [finish("Written.")]) as server:
+        async with editing(rookery, server, editor) as agent:
+            session = (await agent.new_session(str(rookery.workspace))).session_id
+            await agent.set_config_option("permissions", session, "plan")
+            await agent.prompt(session, words("plan it"))
+            assert not editor.of("tool_call")
+            await agent.prompt(session, words("rather a.txt"))
+        assert "rather a.txt" in received(server.requests[1])
+    assert [each.title for each, _ in editor.asked] == ["Carry out this plan?"] * 2
+    assert (rookery.workspace / "a.txt").exists()
+    level = editor.of("config_option_update")[-1].config_options[2]
+    assert level.current_value == "edits"
+
+
 async def test_messages_that_no_editor_should_send(rookery: Installed):
     with LlmServer() as server:
         async with editing(rookery, server, Editor()) as agent:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from rookery.compat.acp.tool_calls import Wire
 from rookery.core.commands import Command, SwitchApproval, SwitchMode, SwitchModel
 from rookery.core.facts import (
+    Answered,
     ApprovalSwitched,
     Fact,
     FellBack,
@@ -96,6 +97,8 @@ class SessionChoices(Struct, kw_only=True):
             case FellBack(provider=provider, model=model, problem=""):
                 self.provider, self.model = provider or self.provider, model
             case SwitchApproval(level=Level() as level) | ApprovalSwitched(to=Level() as level):
+                self.level = level
+            case Answered(level=Level() as level):  # a plan was approved
                 self.level = level
             case _:
                 pass

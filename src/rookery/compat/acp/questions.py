@@ -4,15 +4,16 @@ Only an option that was offered approves. Every other answer, an error, or none,
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from rookery.compat.acp.tool_calls import Wire
+from rookery.compat.acp.tool_calls import Wire, content, text_block
 from rookery.core.asks import AskKind, Choice, Reply, reply_of
 from rookery.core.commands import Answer
 from rookery.core.facts import Asked
+from rookery.core.levels import Level
 
 ONCE, ALWAYS, PREFIX, REJECT = "once", "always", "prefix", "reject"
 NOT_UNDERSTOOD = "The editor's answer was not one of the options, so this was not approved."
@@ -21,6 +22,12 @@ _CHOICES: Mapping[Choice, str] = {
     "task": "Allow for the rest of this session: {grant}",
     "expand": "Allow, and add to the scope: {pattern}",
     "halt": "Reject, and stop the session",
+}
+_PLAN_LEVELS = {
+    Level.ASK: "allow_once",
+    Level.EDITS: "allow_always",
+    Level.SANDBOXED: "allow_always",
+    Level.AUTO: "allow_always",
 }
 APPROVALS = (
     AskKind.COMMAND,
@@ -103,6 +110,37 @@ def _chosen(task_id: str, asked: Asked, option: str) -> Answer:
         prefix=option == PREFIX,
         choice=choice,
     )
+
+
+def plan_call(asked: Asked) -> Wire:
+    """A plan to approve, as a tool call."""
+    return {
+        "toolCallId": asked.ask_id,
+        "title": "Carry out this plan?",
+        "kind": "switch_mode",
+        "status": "pending",
+        "content": [content(text_block(asked.plan))],
+    }
+
+
+def plan_options(levels: Sequence[Level]) -> list[Wire]:
+    """The levels to carry out a plan with."""
+    chosen = [
+        {"optionId": level.value, "name": f"Yes: the agent {level.sentence}", "kind": kind}
+        for level, kind in _PLAN_LEVELS.items()
+        if level in levels
+    ]
+    return [*chosen, {"optionId": REJECT, "name": "No, keep planning", "kind": "reject_once"}]
+
+
+def chosen_level(response: Any, levels: Sequence[Level]) -> Level | None:
+    """The level to carry out a plan with; None if it was not approved."""
+    match response:
+        case {"outcome": {"outcome": "selected", "optionId": str(option)}}:
+            offered = (each for each in _PLAN_LEVELS if each in levels)
+            return next((each for each in offered if each.value == option), None)
+        case _:
+            return None
 
 
 def follow_up(asked: Asked) -> FollowUp:

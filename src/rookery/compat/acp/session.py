@@ -18,12 +18,15 @@ from rookery.compat.acp.choices import SessionChoices
 from rookery.compat.acp.questions import (
     APPROVALS,
     DECLINED,
+    chosen_level,
     follow_up,
     form,
     form_answer,
     is_cancelled,
     permission_answer,
     permission_options,
+    plan_call,
+    plan_options,
     rejection,
 )
 from rookery.compat.acp.requests import PromptContent
@@ -32,7 +35,15 @@ from rookery.compat.acp.turns import PromptTurn, early_words
 from rookery.compat.acp.updates import Announced, TaskUpdates, plan, said, title_of, update
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, Speak
-from rookery.core.facts import Answered, Asked, ChildBegan, Event, StepCancelled, live
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    ChildBegan,
+    Event,
+    StepCancelled,
+    TaskClosed,
+    live,
+)
 from rookery.core.queries import AskCommands
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
@@ -74,7 +85,8 @@ class AcpSession:
         self._forms = forms
         self._shown = TaskUpdates(cwd, announced)
         self._turn: PromptTurn | None = None
-        self._question: OpenedQuestion | None = None
+        self._questions: dict[str, OpenedQuestion] = {}
+        """The open questions by id; agents that run beside each other have several."""
         self._asking: dict[str, anyio.CancelScope] = {}
         self._state: Literal["new", "open", "ended"] = "new"
         self._asked = anyio.Event()
@@ -184,16 +196,8 @@ class AcpSession:
             self._state = "open"
             await self._send_update(update("session_info_update", title=title_of(text)))
             self._follow_soon(self._shown, self.id, 0)
-        elif question := self._question:
-            answer = Answer(
-                task_id=question.task_id,
-                ask_id=question.asked.ask_id,
-                reply="message",
-                text=text,
-                images=images,
-                digest=question.asked.digest,
-            )
-            await self._host.send(answer)
+        elif question := self._last_question:
+            await self._host.send(replace(_message(question, text), images=images))
         else:
             await self._host.send(self._speak(content))
 
@@ -210,10 +214,15 @@ class AcpSession:
             level=now.level if now.level is not before.level else None,
         )
 
+    @property
+    def _last_question(self) -> OpenedQuestion | None:
+        """The newest question that a message answers."""
+        found = (each for each in self._questions.values() if each.asked.ask not in APPROVALS)
+        return next(reversed([*found]), None)
+
     def _speak(self, content: PromptContent) -> Speak:
-        at = self._question.task_id if self._question else self.id
         return Speak(
-            task_id=at, message_id=uuid.uuid4().hex, text=content.text, images=content.images
+            task_id=self.id, message_id=uuid.uuid4().hex, text=content.text, images=content.images
         )
 
     def _follow_soon(self, shown: TaskUpdates, task_id: str, after: int) -> None:
@@ -234,18 +243,24 @@ class AcpSession:
     async def _react(self, shown: TaskUpdates, task_id: str, event: Event) -> None:
         if self._turn:
             self._turn.see(event.fact)
+        if task_id == self.id and self.choices.apply(event.fact):
+            await self._send_choices()
         match event.fact:
             case ChildBegan(task_id=child, after=known):
                 child_updates = TaskUpdates(self.cwd, self._announced, child=child[:8])
                 self._follow_soon(child_updates, child, known)
             case Asked() as asked if CATEGORY[asked.ask] is not AskCategory.NON_BLOCKING:
-                self._question = OpenedQuestion(task_id, asked)
+                question = self._questions[asked.ask_id] = OpenedQuestion(task_id, asked)
                 self._asked.set()
-                await self._ask(shown, self._question)
-            case Answered() | StepCancelled():
-                self._question = None
-            case fact if task_id == self.id and self.choices.apply(fact):
-                await self._send_choices()
+                await self._ask(shown, question)
+            case Answered(ask_id=ask_id):
+                self._questions.pop(ask_id, None)
+            case StepCancelled() | TaskClosed():
+                self._questions = {
+                    name: each for name, each in self._questions.items() if each.task_id != task_id
+                }
+            case _:
+                pass
 
     async def _ask(self, shown: TaskUpdates, question: OpenedQuestion) -> None:
         asked = question.asked
@@ -253,6 +268,8 @@ class AcpSession:
             self._group.start_soon(self._ask_permission, shown, question)
         elif asked.ask is AskKind.FOLLOWUP and self._forms:
             self._group.start_soon(self._ask_form, question)
+        elif asked.plan and self._turn:
+            self._group.start_soon(self._ask_plan, question)
         elif asked.ask is AskKind.COMPLETION_RESULT and shown.view.queue:
             # a message came just before the end; it is delivered now
             await self._answer(_message(question, "", by_user=False))
@@ -279,6 +296,21 @@ class AcpSession:
                 await self.cancel()
             else:
                 await self._answer(permission_answer(question.task_id, asked, response))
+
+    async def _ask_plan(self, question: OpenedQuestion) -> None:
+        """Ask whether to carry out the plan. Without approval the next prompt is a comment."""
+        options = plan_options(self.choices.levels)
+        call = plan_call(question.asked)
+        request = {"sessionId": self.id, "toolCall": call, "options": options}
+        async with self._open_question(question.asked):
+            level = None
+            with suppress(RpcError):
+                response = await self._client.call("session/request_permission", request)
+                level = chosen_level(response, self.choices.levels)
+            if level:
+                await self._answer(replace(_message(question, ""), level=level))
+            else:
+                self._end_turn(question.asked)
 
     async def _ask_form(self, question: OpenedQuestion) -> None:
         wanted = follow_up(question.asked)

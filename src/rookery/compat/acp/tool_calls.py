@@ -120,7 +120,8 @@ def hunks(diff: str) -> Iterator[tuple[str | None, str, int]]:
 
 def question_notes(asked: Asked) -> list[Wire]:
     """What a person should know before answering."""
-    notes = [asked.where and f"Runs {asked.where}.", *asked.notes]
+    asker = asked.agent and f"The agent {asked.agent} asks."
+    notes = [asker, asked.where and f"Runs {asked.where}.", *asked.notes]
     if asked.governance:
         notes += question_lines(asked.governance, dict.fromkeys(("task", "expand", "halt"), "-"))
     said = "\n".join(filter(None, notes))

@@ -52,7 +52,7 @@ from rookery.core.tool_traits import SPEAKING
 
 PAUSE = 200
 """Milliseconds between two updates of a call's output."""
-_UNSEEN_CALLS = {*SPEAKING, "update_todo_list"}
+_UNSEEN_CALLS = {*SPEAKING, "update_todo_list", "present_plan"}
 """Calls that are shown as text or as the plan."""
 TITLE_LENGTH = 80
 
