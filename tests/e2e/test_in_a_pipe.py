@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -95,6 +96,47 @@ def test_the_list_that_a_loop_reads_is_left_alone(rookery: Installed):
     assert "note: Standard input was not read, because the calling script has the same." in (
         done.stderr
     )
+
+
+LOOP = """
+import subprocess, sys
+lines = open(0, "rb", buffering=0)
+while line := lines.readline():
+    subprocess.run([*sys.argv[1:], line])
+"""
+
+
+def test_the_lines_that_a_program_reads_are_left_alone(rookery: Installed):
+    """Any program that has the same input may be a loop over its lines."""
+    names = rookery.workspace / "names"
+    names.write_text("a\nb\n", encoding="utf-8")
+    with names.open("rb") as given:
+        done = subprocess.run(
+            [sys.executable, "-c", LOOP, *COMMAND.split(), "-p", *rookery.script(FINISHES)],
+            cwd=rookery.workspace,
+            env=rookery.environ,
+            stdin=given,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    assert done.stdout == "One.\nOne.\n"
+
+
+def test_input_that_does_not_end_is_announced_and_limited(rookery: Installed):
+    script = rookery.script(FINISHES)
+    with rookery.piped("-p", *script, "go on") as process:
+        assert process.stdin
+        process.stdin.write(b"text\n")
+        process.stdin.flush()
+        assert process.stderr
+        assert process.stderr.readline() == b"note: Waiting for the end of standard input.\n"
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+    much = rookery.run("-p", *script, "go on", input="x" * (33 << 20))
+    assert much.returncode == 2
+    assert "Standard input has more than 32 MiB." in much.stderr
 
 
 def test_workspace_model_and_mode_can_be_chosen(rookery: Installed, tmp_path: Path):

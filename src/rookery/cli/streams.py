@@ -13,10 +13,13 @@ import os
 import select
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from rookery.core.limits import MIB
 from rookery.core.text.terminal_text import spell_plainly
+from rookery.errors import SettingsError
 
 READER_GONE = {errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.ESHUTDOWN}
 """The reader closed the pipe, the terminal hung up, or the peer is gone."""
@@ -24,7 +27,15 @@ READER_GONE = {errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.ESHUTDOWN}
 IDLE_SECONDS = 1.0
 """How long a pipe may be silent before it is left alone."""
 ANNOUNCED_AFTER = 2.0
-SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybox", "fish"}
+MOST_INPUT = 32 * MIB
+_CHUNK = 64 * 1024
+WRAPPERS = {
+    *("timeout", "env", "nice", "ionice", "time", "nohup", "setsid", "stdbuf", "chrt", "taskset"),
+    *("strace", "uv", "uvx", "pipx", "tini", "dumb-init", "docker-init", "bwrap", "firejail"),
+    *("sudo", "su", "doas", "runuser", "setpriv", "systemd-run", "flock", "unshare", "chpst"),
+}
+"""Programs that start another and leave it their standard input. Everything else that has the same
+input as we may read it: shells, and interpreters that run a loop over its lines."""
 SHARED_INPUT = (
     "note: Standard input was not read, because the calling script has the same. To read it, add - "
     "to the prompt."
@@ -103,9 +114,7 @@ def piped_input(*, needed: bool) -> str:
     except io.UnsupportedOperation:  # a program that embeds us has replaced it
         return ""
     if needed:
-        if not _is_ready(descriptor, ANNOUNCED_AFTER):
-            print("note: Waiting for the prompt on standard input.", file=sys.stderr)
-        return _read_to_end()
+        return _read_to_end(descriptor, "the prompt on standard input")
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return ""
@@ -114,12 +123,27 @@ def piped_input(*, needed: bool) -> str:
             print(SHARED_INPUT, file=sys.stderr)
         return ""
     if _has_writer_among_children(caller) or _is_ready(descriptor, IDLE_SECONDS):
-        return _read_to_end()
+        return _read_to_end(descriptor, "the end of standard input")
     return ""
 
 
-def _read_to_end() -> str:
-    return sys.stdin.buffer.read().decode("utf-8", "replace")
+def _read_to_end(descriptor: int, awaited: str) -> str:
+    """Read all input, and say so if that takes long. The pipe may be set not to block, by another
+    process that has it too."""
+    data, announced = bytearray(), False
+    while len(data) <= MOST_INPUT:
+        if not (announced or _is_ready(descriptor, ANNOUNCED_AFTER)):
+            print(f"note: Waiting for {awaited}.", file=sys.stderr, flush=True)
+            announced = True
+        select.select([descriptor], [], [])
+        with suppress(BlockingIOError):
+            piece = os.read(descriptor, _CHUNK)
+            if not piece:
+                return data.decode("utf-8", "replace")
+            data += piece
+    raise SettingsError(
+        f"Standard input has more than {MOST_INPUT // MIB} MiB. Give a shorter text."
+    )
 
 
 def _is_ready(descriptor: int, seconds: float) -> bool:
@@ -129,15 +153,19 @@ def _is_ready(descriptor: int, seconds: float) -> bool:
 
 def _calling_process() -> int | None:
     """The nearest ancestor with another standard input: in a pipeline, the shell that made it.
-    None if a shell script between has the same input. 0 if the system cannot tell."""
+    None if a script between has the same input. 0 if the system cannot tell."""
     ours, pid = _opened(os.getpid(), 0), os.getppid()
-    while ours and pid > 1 and _opened(pid, 0) == ours:
+    while ours and pid > 1:
         try:
             about = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return 0
         name, _, rest = about.partition("(")[2].rpartition(")")
-        if name in SHELLS:
+        theirs = _opened(pid, 0)
+        of_another_user = not theirs and name in WRAPPERS  # such as sudo
+        if theirs != ours and not of_another_user:
+            return pid
+        if name not in WRAPPERS:
             return None
         pid = int(rest.split()[1])
     return pid if ours else 0
