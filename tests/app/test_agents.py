@@ -277,7 +277,7 @@ BAD_CALLS: dict[str, dict[str, Any]] = {
     "Give either agents to start, or the branch to apply.": {},
     "No such mode: 'poet'.": {"agents": [{"task": "x", "mode": "poet"}]},
     "An agent has no task.": {"agents": [{"task": " "}]},
-    "'much' is no budget. Write it as: 9 requests, $1, 5 min.": {
+    "'much' is not a budget. Write it as: 9 requests, $1, 5 min.": {
         "agents": [{"task": "x", "budget": "much"}]
     },
     "At most 16 more agents can be started.": {"agents": [{"task": "x"}] * 17},

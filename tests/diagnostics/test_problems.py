@@ -89,4 +89,4 @@ def test_many_problems_are_counted_instead_of_listed():
 
 def test_nothing_is_said_if_nothing_changed_and_little_if_problems_were_solved():
     assert described_problems((), {}) == ""
-    assert described_problems((), {}, solved=2) == "2 problems less than before this edit."
+    assert described_problems((), {}, solved=2) == "2 problems fewer than before this edit."

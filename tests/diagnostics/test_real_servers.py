@@ -60,7 +60,7 @@ def test_pyright_reports_what_an_edit_broke_here_and_elsewhere(rookery: Installe
     assert "use.py:3:14: error: Argument of type" in results[0]
     assert "[basedpyright reportArgumentType]" in results[0]
     assert "lib.py" not in results[0]
-    assert results[1].endswith("1 problem less than before this edit.")
+    assert results[1].endswith("1 problem fewer than before this edit.")
     assert "lib.py:2:12: error: Operator" in results[2]
     assert "1 new error in 1 other file:\nuse.py:3:14: error: Argument of type" in results[2]
     assert "old: int" not in results[2]

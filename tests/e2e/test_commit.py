@@ -175,7 +175,7 @@ def test_changes_that_came_after_the_message_are_not_committed(rookery: Installe
         git(project, "add", "other.py")
         terminal.type("y")
         assert terminal.exit_code() == 2
-        assert "The changes are no longer those the message is for." in terminal.screen
+        assert "The changes are different now." in terminal.screen
     assert head(project) == "app: start with one"
 
 

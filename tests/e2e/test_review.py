@@ -127,7 +127,7 @@ def test_what_is_reviewed(rookery: Installed, words: list[str], expected: set[st
 
 
 WRONG = {
-    "two sources": (["--staged", "--pr", "3"], "Give one of --staged"),
+    "two sources": (["--staged", "--pr", "3"], "Give only one of --staged"),
     "an unknown revision": (["nowhere..main"], "No such commit or branch: nowhere."),
     "an option for git": (["--base", "--output=x"], "No such commit or branch: --output=x."),
     "an unknown word": (["nothing"], "No such commit, branch or file: nothing."),
@@ -165,7 +165,7 @@ def test_a_review_that_is_not_submitted_fails(rookery: Installed, project: Path)
     with LlmServer([say("Looks good to me.")], [say("It really does.")]) as server:
         done = rookery.run("review", "--json", *at(server))
     assert done.returncode == 1
-    assert "The model did not submit its findings" in done.stderr
+    assert "The model did not submit findings" in done.stderr
     assert json.loads(done.stdout)["complete"] is False
     assert "Call it now with your findings" in sent(server, 1)
 

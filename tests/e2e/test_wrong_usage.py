@@ -29,7 +29,7 @@ MISTAKES = [
     ([*SCRIPTED, "broken.yaml"], "The script broken.yaml is not YAML: "),
     ([*SCRIPTED, "odd.yaml"], "The script odd.yaml is not a list of answers: "),
     (["--resume"], "--resume without an id needs a terminal. Give an id (rookery list shows"),
-    (["--resume", "38e5", "-c"], "Give --resume, --session-id or --continue, only one of them."),
+    (["--resume", "38e5", "-c"], "Give only one of --resume, --session-id and --continue."),
     (["-p", "go", "--add-dir", "odd.yaml"], "No such folder: odd.yaml. --add-dir takes a folder."),
     ([*SCRIPTED, "[]", "--image", "no.png"], "--image "),
     (["-p", "go", "-w", "odd.yaml"], "No such folder: odd.yaml. Give one with -w."),

@@ -72,7 +72,7 @@ async def test_always_applies_to_one_tool_with_any_arguments(bench: Bench, tmp_p
     async with bench.hub(start=20) as stage.hub:
         await stage.play("always", "yes")
     first = next(fact for fact in stage.facts if isinstance(fact, Asked))
-    assert first.rule == "every call of 'greet' of the MCP server 'one', until this task ends"
+    assert first.rule == "every call of 'greet' of the MCP server 'one', until this session ends"
     assert stage.asks == ["use_mcp_server", "completion_result"]
     said = [quoted("mcp_result", f"Hello {whom}") for whom in ("you", "them")]
     assert [each.text for each in stage.finished[:2]] == said

@@ -267,7 +267,7 @@ def test_reading_a_write_protected_file_can_have_a_rule(book: Book):
 
 
 def test_edits_are_allowed_until_the_task_ends(book: Book):
-    assert book.rules.rule_for(EDIT) == f"edits of files in {book.root}, until this task ends"
+    assert book.rules.rule_for(EDIT) == f"edits of files in {book.root}, until this session ends"
     book.rules.add(EDIT)
     assert book.rules.allows(EDIT)
     assert book.rules.allows(CREATE)
@@ -279,7 +279,7 @@ def test_edits_are_allowed_until_the_task_ends(book: Book):
 def test_a_tool_of_an_mcp_server_is_allowed_with_any_arguments(book: Book):
     greet = call("one", "greet")
     assert book.rules.rule_for(greet) == (
-        "every call of 'greet' of the MCP server 'one', until this task ends"
+        "every call of 'greet' of the MCP server 'one', until this session ends"
     )
     book.rules.add(greet)
     assert book.rules.allows(call("one", "greet", '{"whom": "you"}'))
@@ -302,7 +302,7 @@ def test_a_rule_for_one_mcp_tool_allows_no_other_tool(
 
 
 def test_sub_tasks_in_a_mode_are_allowed_until_the_task_ends(book: Book):
-    assert book.rules.rule_for(subtask("ask")) == "sub-tasks in ask mode, until this task ends"
+    assert book.rules.rule_for(subtask("ask")) == "sub-tasks in ask mode, until this session ends"
     book.rules.add(subtask("ask"))
     assert book.rules.allows(subtask("ask", "another"))
     assert not book.rules.allows(subtask("code"))
@@ -314,7 +314,7 @@ def test_sub_tasks_in_a_mode_are_allowed_until_the_task_ends(book: Book):
 def test_a_sub_task_rule_names_the_additional_rights(book: Book):
     more = subtask("code", "t", "Mode code may do more than mode ask: edit.")
     assert book.rules.rule_for(more) == (
-        "sub-tasks in code mode (Mode code may do more than mode ask: edit.), until this task ends"
+        "sub-tasks in code mode (Mode code may do more than mode ask: edit.), until this session ends"
     )
     book.rules.add(more)
     assert book.rules.allows(more)

@@ -49,7 +49,7 @@ def test_each_action_is_a_line_with_the_name_of_the_agent():
 
 
 def test_a_status_line_names_those_at_work_and_an_open_question_is_asked_again():
-    assert f"1 of 1 at work: {SHOWN} Read a" in lines_of(True)
+    assert f"1 of 1 agents: {SHOWN} Read a" in lines_of(True)
     asked = lines_of(True, "Approve? ")
-    assert "at work" not in asked
+    assert "of 1 agents" not in asked
     assert asked.endswith(f"◂ {SHOWN} (explorer): done\nApprove? ")

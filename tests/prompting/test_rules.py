@@ -129,7 +129,7 @@ def test_rules_beyond_the_total_limit_are_skipped_and_reported(bench: ConfigBenc
     found = read(bench)
     assert len(found.general) == MOST_BYTES // LARGEST
     assert len(found.problems) == 2
-    assert "too long together" in found.problems[0]
+    assert "too long in total" in found.problems[0]
 
 
 @pytest.mark.parametrize("crowd", ["rules-code", "rules", "AGENTS", "nested"])

@@ -18,7 +18,7 @@ def test_the_use_of_the_window_adds_up():
         "Also here: 1 slash command.",
         "Not used:",
         "  GEMINI.md: it is too old",
-        "All of it with sizes: rookery context",
+        "For every part with its size, in a shell: rookery context",
     ]
 
 

@@ -142,7 +142,7 @@ async def test_tab_goes_to_the_question_first_and_a_second_escape_stops_the_task
         assert places == [page.panel, page.transcript, page.composer]
         await played.ask(EDIT)
         await played.press("escape")
-        assert "Press Esc again to stop the task." in played.screen
+        assert "Press Esc again to stop." in played.screen
         assert page.composer.has_focus
         assert played.sent(Cancel) == []
         await played.press("escape")

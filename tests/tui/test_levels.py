@@ -58,7 +58,7 @@ async def test_a_rule_for_commands_that_begin_alike_is_shown_before_it_is_kept()
     async with play() as it:
         await it.ask(replace(COMMAND, text="pytest -q", notes=(), prefix=PREFIX))
         await it.press("p")
-        await it.see("Always approve commands that begin like this?")
+        await it.see("Always approve commands that start like this?")
         assert "pytest …" in it.screen
         assert it.sent(Answer) == []
         await it.until(lambda: it.panel.live)

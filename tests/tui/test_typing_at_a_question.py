@@ -94,6 +94,6 @@ async def test_an_early_answer_says_why_it_does_not_count():
         it.host.tell(replace(COMMAND, ask_id="early"))
         await it.until(lambda: it.panel.asked is not None)
         await it.key_by_key("y")
-        await it.see("y came before you could have read the question. Press it again")
+        await it.see("Ignored y: the question had just appeared. Press it again")
         assert it.composer.text == ""
         assert it.sent(Answer) == []

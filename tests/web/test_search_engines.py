@@ -54,7 +54,7 @@ async def test_an_engine_is_asked_in_its_own_way(site: Site, name: str):
 
 
 FAILURES: dict[str, tuple[Any, int, str]] = {
-    "key": ({}, 401, r"refused the search \(401\). Is its key right"),
+    "key": ({}, 401, r"refused the search \(401\). Check its key"),
     "busy": ({}, 503, "answered with status 503"),
     "not JSON": (b"<html>", 200, "did not answer with search results"),
     "other JSON": ([1], 200, "did not answer with search results"),
@@ -78,7 +78,7 @@ async def test_a_searxng_without_json_says_so(site: Site):
 
 async def test_an_engine_that_is_not_there_is_one_sentence():
     gone = HttpEngine("searxng", url="http://127.0.0.1:9", key="", limits=Limits())
-    with pytest.raises(ToolError, match="searxng could not be asked"):
+    with pytest.raises(ToolError, match="searxng did not answer"):
         await gone.search("rook")
 
 

@@ -74,7 +74,7 @@ def test_an_automatic_run_reaches_no_address_that_the_model_made_up(rookery: Ins
     with LlmServer([fetch(named)], [fetch(made_up)], [finish()]) as server:
         rookery.run("-p", "-y", *at(server), f"Read {named}.")
     results = [shown(request) for request in server.requests[1:]]
-    assert "No address is known for named.invalid" in results[0]
+    assert "named.invalid could not be resolved" in results[0]
     assert "The conversation does not name this address" in results[1]
 
 

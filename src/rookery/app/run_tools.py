@@ -98,7 +98,7 @@ def _prefix(about: str) -> str:
 
 def _tool_name(tool: str, about: str) -> str:
     if about:
-        raise SettingsError(f"{tool}({about}): only Bash takes what is in parentheses. Use {tool}.")
+        raise SettingsError(f"{tool}({about}): only Bash takes a pattern. Use {tool}.")
     known = {name for traits in known_tools().values() for name in traits.names}
     if tool not in known:
         raise SettingsError(f"No such tool: {tool}. The tools are: {', '.join(sorted(known))}.")

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 MOST_LOCAL = 3
 HOW_APPROVALS_WORK = f"""\
-It shows every change, and every command that does more than read, and asks.
-Answer y or n, a for always, or say what to do instead. /undo takes it back.
-Commands run in a sandbox where this machine has one; {NAME} doctor tells."""
+Before it changes a file or runs a command that does more than read, it asks.
+Answer y, n or a (always), or type what to do instead. /undo undoes a change.
+Commands run in a sandbox if this machine has one. To check: {NAME} doctor"""
 
 
 def find_model(

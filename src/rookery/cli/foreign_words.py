@@ -37,7 +37,7 @@ FLAGS: Mapping[str, str] = {
     "--dir": "Use -w FOLDER.",
     "--include-directories": "Use --add-dir FOLDER.",
     "--worktree": f"Start a session in a worktree: {NAME} sessions start --worktree",
-    "--skip-git-repo-check": "It is not needed: a folder need not be a repository.",
+    "--skip-git-repo-check": "Not needed: a folder does not have to be a repository.",
     # the model
     "--fallback-model": "Use --fallback MODEL.",
     "--effort": "Use -r EFFORT.",

@@ -288,7 +288,7 @@ def hide_key(ctx: click.Context, option: click.Parameter, value: str | None) -> 
 @click.option(
     "--max-turns",
     type=click.IntRange(min=1),
-    help="The most requests to the model, until you are asked or the run ends.",
+    help="After this many requests to the model, ask you, or end the run with -p.",
 )
 @click.option("--provider", help="The model's provider.")
 @click.option("-m", "--model", help="The model to call; a script file for --provider scripted.")

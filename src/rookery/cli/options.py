@@ -121,7 +121,7 @@ class Options(Struct, frozen=True, kw_only=True):
         )
         yield (
             bool(self.resume and (self.session_id or self.resume_last)),
-            "Give --resume, --session-id or --continue, only one of them.",
+            "Give only one of --resume, --session-id and --continue.",
         )
         yield self.resume == "", "--resume is empty; give an id, or -c for the last session."
         yield (

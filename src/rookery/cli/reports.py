@@ -53,7 +53,7 @@ class Exit(IntEnum):
     STORAGE = 9
     """Stored data cannot be read or written, or another process has locked it."""
     FINDINGS = 10
-    """A review found something as bad as --fail-on says, or worse."""
+    """A review has a finding at least as severe as --fail-on."""
     GOVERNANCE = 20
     """The task left its intent, or a command wrote outside it."""
     LEDGER = 21

@@ -37,8 +37,8 @@ WRAPPERS = {
 """Programs that start another and leave it their standard input. Everything else that has the same
 input as we may read it: shells, and interpreters that run a loop over its lines."""
 SHARED_INPUT = (
-    "note: Standard input was not read, because the calling script has the same. To read it, add - "
-    "to the prompt."
+    "note: Standard input was not read, because the calling script uses it too. To read it, add "
+    "- to the prompt."
 )
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

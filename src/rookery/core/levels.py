@@ -33,10 +33,10 @@ class Level(StrEnum):
 
 
 _SENTENCES = {
-    Level.PLAN: "only reads, then hands in a plan for your approval",
+    Level.PLAN: "only reads, then presents a plan for your approval",
     Level.ASK: "asks before every change and command",
     Level.EDITS: "edits files without asking; asks before commands",
-    Level.SANDBOXED: "edits files and runs commands unasked, without network",
+    Level.SANDBOXED: "edits and runs commands without asking; no network",
     Level.AUTO: "acts without asking",
 }
 GUARD = "Destructive actions always ask."
@@ -46,8 +46,7 @@ ALWAYS_ASK = (
     "and the like always ask."
 )
 NO_SANDBOX = (
-    "The level sandboxed needs a sandbox without network: bubblewrap, and sandbox.network not on. "
-    "Use edits or auto."
+    'The level sandboxed needs bubblewrap, and sandbox.network must not be "on". Use edits or auto.'
 )
 
 CYCLE = (Level.ASK, Level.EDITS, Level.PLAN, Level.SANDBOXED, Level.AUTO)

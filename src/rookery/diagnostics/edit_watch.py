@@ -41,8 +41,8 @@ CACHES = (".ruff_cache", ".mypy_cache", ".pytest_cache", "node_modules/.cache")
 """Folders that checkers and formatters fail without, if they cannot write there."""
 FROM_SETTINGS = "It is one of the {} in the settings."
 NEW_FAILURES = (
-    "[automatic] The work was not offered as done, because it has new problems. Fix them, or say "
-    "why they stay, then say again that it is done.\n\n{}"
+    "[automatic] The work is not done: there are new problems. Fix them, or say why they stay. "
+    "Then finish again.\n\n{}"
 )
 RETURNED = "The edits broke something, so the model continues:\n{}"
 SHOWN_LINES = 6

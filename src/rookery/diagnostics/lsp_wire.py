@@ -127,7 +127,7 @@ class LspConnection:
             try:
                 await self._process.write(framed(message))
             except OSError as error:
-                raise ServerGone("It no longer reads.") from error
+                raise ServerGone("It no longer reads its input.") from error
 
     async def _take(self, message: Any) -> None:
         match message:

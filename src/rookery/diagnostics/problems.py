@@ -115,7 +115,7 @@ def described_problems(
         many = f"{_counted(len(errors), 'new error')} in {_counted(files, 'other file')}:"
         parts.append("\n".join([many, *_capped(errors, MOST_ELSEWHERE, "error")]))
     if solved and not parts:
-        parts.append(f"{_counted(solved, 'problem')} less than before this edit.")
+        parts.append(f"{_counted(solved, 'problem')} fewer than before this edit.")
     return "\n".join(parts)
 
 

@@ -117,7 +117,7 @@ TOO_LARGE = "too large: the other files left no room"
 
 def _why_not(file: DiffFile, hidden: Callable[[str], bool]) -> str:
     if hidden(file.path):
-        return "kept from the agent"
+        return "hidden from the agent"
     if holds_secrets(file.path):
         return "may hold secrets"
     if file.submodule:

@@ -47,7 +47,7 @@ from rookery.faults import kp
 if TYPE_CHECKING:
     from rookery.engine.task import Task
 
-NO_WORKTREES = "Workers need a git repository, and this workspace is none."
+NO_WORKTREES = "Workers need a git repository, and this workspace is not one."
 STOPPED_FOR_A_MESSAGE = "the user stopped the agents and sent a message"
 
 

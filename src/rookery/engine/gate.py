@@ -116,7 +116,7 @@ async def _difference(before: FileText | None, now: FileText | None) -> tuple[st
 REFUSED_BEFORE = "You refused exactly this before."
 MOST_NAMED = 20
 HOST_APPROVAL_NOTE = (
-    "Your approval lasts until this task ends. The command is not run again automatically."
+    "Your approval lasts until this session ends. The command is not run again automatically."
 )
 NON_INTERACTIVE = "non_interactive"
 """Reason of a refusal in a run that cannot ask a person."""
@@ -293,7 +293,7 @@ class Gate:
         try:
             self._rules.allow_hosts(hosts, always=answer.always)
         except (StorageError, CommandRejected) as error:
-            self._dialogue.note(f"Allowed only until this task ends; no rule was saved: {error}")
+            self._dialogue.note(f"Allowed only until this session ends; no rule was saved: {error}")
         return True
 
     def _remember(self, add: Callable[[], None]) -> None:

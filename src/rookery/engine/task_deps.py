@@ -223,7 +223,7 @@ class TaskDeps(Struct, frozen=True, kw_only=True):
     uses_repository: Callable[[Action], bool] = lambda action: False
     """Whether a command may write to the repository that worktrees share."""
     worktrees: Callable[[], Worktrees | None] = lambda: None
-    """The worktrees of workers; None if the workspace is no git repository. Opened when needed."""
+    """The worktrees of workers, opened when needed; None outside a git repository."""
     command_list: Callable[[], CommandList]
     settle: Callable[[], Coroutine[Any, Any, None]]
     """Runs after a background command has ended."""

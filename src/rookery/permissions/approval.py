@@ -34,7 +34,7 @@ RULE_LIFETIME_MS = DAYS * 24 * 60 * 60 * 1000
 _KEPT = ("command", "prefix", "host", "web")
 _WEB = "web "
 PLANNING = (
-    "The user wants a plan first: until it is approved you only read. Hand it in with present_plan."
+    "The user wants a plan first: until it is approved you only read. Submit it with present_plan."
 )
 
 
@@ -103,7 +103,7 @@ class AllowRule(Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         if self.tool == "edits":
-            return f"edits of files in {self.workspace.path}, until this task ends"
+            return f"edits of files in {self.workspace.path}, until this session ends"
         if self.tool == "host":
             return f"commands in {self.workspace.path} may reach {self.command}, for {DAYS} days"
         if self.tool == "web":
@@ -112,7 +112,7 @@ class AllowRule(Struct, frozen=True, kw_only=True):
             begin = f"commands in {self.workspace.path} that begin with these words"
             return f"{begin}, for {DAYS} days: {self.command} …"
         if self.tool != "command":
-            return f"{self.command}, until this task ends"
+            return f"{self.command}, until this session ends"
         where = f"{self.cwd} of {self.workspace.path}" if self.cwd else self.workspace.path
         return f"exactly this command in {where}, for {DAYS} days: {self.command}"
 

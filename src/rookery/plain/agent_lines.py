@@ -47,7 +47,7 @@ class AgentLines:
     def _show_status(self) -> None:
         if working := [row for row in self._agents.running if row.state != "waiting"]:
             doing = " · ".join(harmless_line(f"{row.name} {row.action}").strip() for row in working)
-            self._screen.status(f"  {len(working)} of {len(self._agents.rows)} at work: {doing}")
+            self._screen.status(f"  {len(working)} of {len(self._agents.rows)} agents: {doing}")
 
     def _show(self, agent: AgentRow, fact: Fact) -> None:
         match fact:

@@ -17,7 +17,7 @@ a  carry it out, and ask before each change
 e  carry it out, and edit files without asking
 u  carry it out without asking
 o  open it in your editor first
-Anything else is a comment: the model hands in a new version."""
+Anything else is a comment. The model then presents a new version."""
 _QUESTION = "Carry out this plan? [a/e/u/o, or a comment] "
 
 
@@ -47,10 +47,10 @@ class PlanPrompt:
         try:
             text = edit_text(plan, os.environ, "plan.md")
         except (OSError, ValueError) as error:
-            self._screen.sentence(f"The editor could not be used: {harmless(str(error))}")
+            self._screen.sentence(f"Could not use the editor: {harmless(str(error))}")
             return plan
         if not text or not text.strip():
-            self._screen.sentence("The editor left no plan, so it is unchanged.")
+            self._screen.sentence("The file was empty, so the plan is unchanged.")
             return plan
         for step in plan_steps(text):
             self._screen.line(f"  ☐ {visible_line(step.content)}")

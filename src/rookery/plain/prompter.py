@@ -135,7 +135,7 @@ class ClientLines:
         self._screen.enter()
         use = await self.run(line)
         if use is LineUse.LEAVES:
-            self._screen.line("The task is running. Ctrl-C stops it, then /quit leaves.")
+            self._screen.line("Still working. Press Ctrl-C to stop, then /quit to exit.")
         if use is not LineUse.NOT_OURS:
             return
         message = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)

@@ -40,7 +40,7 @@ _NO_LIST = (
     "There is no todo list yet. Make one with update_todo_list if the work has several steps."
 )
 PLAN_FIRST = (
-    "The user wants a plan before anything is changed: only read, then hand the plan in with "
+    "The user wants a plan before anything is changed: only read, then submit the plan with "
     "present_plan."
 )
 _KEEP_LIST = "Keep it up to date with update_todo_list as the work goes on."

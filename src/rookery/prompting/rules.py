@@ -276,7 +276,7 @@ class _Budget:
         if self._left <= 0:
             scan.note(file)
             if os.path.lexists(file):
-                scan.report(f"{folder.label(file)} is skipped: the rules are too long together.")
+                scan.report(f"{folder.label(file)} is skipped: the rules are too long in total.")
             return None
         text = folder.text(file, scan).strip()
         self._left -= len(text.encode())
@@ -285,7 +285,7 @@ class _Budget:
     def takes(self, rule: Rule, scan: ConfigScan) -> bool:
         """Whether there is room for a rule that was read elsewhere."""
         if self._left <= 0:
-            scan.report(f"{rule.path} is skipped: the rules are too long together.")
+            scan.report(f"{rule.path} is skipped: the rules are too long in total.")
             return False
         self._left -= len(rule.text.encode())
         return True

@@ -52,7 +52,7 @@ HELP = """\
 /rewind          list the points to rewind to; /rewind N goes there
 /files N         restore only the files
 /bg              move the running command to the background; /stop ends it
-/tree            list the agents at work; /stop NAME ends one
+/tree            list the agents; /stop NAME ends one
 /mode NAME       switch the mode; without a name, list them
 /model NAME      switch the model; without a name, list them
 /intent ID       select another intent; without an id, list them
@@ -304,7 +304,7 @@ class SlashLines:
         running = self._agent_rows().running
         found = [row for row in running if row.name == name and row.state != "waiting"]
         if not found:
-            return LineOutcome(words=f"No such agent at work: {name}. /tree lists them.")
+            return LineOutcome(words=f"No running agent is named {name}. /tree lists them.")
         return LineOutcome((CloseTask(task_id=found[-1].task_id),))
 
     def _about_queue(self, argument: str) -> LineOutcome:

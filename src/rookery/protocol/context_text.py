@@ -104,7 +104,7 @@ def usage_lines(known: KnownContext) -> Iterator[str]:
     if counts := _counts(known.parts):
         yield f"Also here: {counts}."
     yield from _unused_lines(known)
-    yield "All of it with sizes: rookery context"
+    yield "For every part with its size, in a shell: rookery context"
 
 
 def _counts(parts: Iterable[ContextPart]) -> str:

@@ -42,7 +42,7 @@ ANSWERS: Mapping[str, str] = {
     "act": "Use /mode code.",
     "mention": "Type @ to mention a file.",
     "statusline": "In a shell: rookery config set ui.status_line '{model} {cost} {context}'",
-    "terminal-setup": "It is not needed: Ctrl-J begins a new line in every terminal.",
+    "terminal-setup": "Not needed: Ctrl-J starts a new line in every terminal.",
     "redo": "A rewind can be undone: /rewind lists the points.",
 }
 """Commands that are none here, each with the sentence that says what to do."""
@@ -56,8 +56,8 @@ IN_PLAIN: Mapping[str, str] = {
     "copy": "Select the text in your terminal to copy it.",
     "paste": "Mention the image file: @/path/to/image",
     "theme": "The plain client uses your terminal's colours.",
-    "vim": "The plain client has no vim keys. Ctrl-J begins a new line.",
-    "editor": "The plain client opens no editor. Ctrl-J begins a new line.",
+    "vim": "The plain client has no vim keys. Ctrl-J starts a new line.",
+    "editor": "The plain client opens no editor. Ctrl-J starts a new line.",
     "find": "Search with your terminal.",
 }
 """Commands of the full screen, and what to do in the plain client."""

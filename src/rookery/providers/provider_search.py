@@ -85,7 +85,7 @@ class ProviderSearch:
                 said = await self._read(response)
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             reason = plain(redacted(str(error), self._to.secret), 200) or type(error).__name__
-            raise ToolError(f"{self._to.host} could not be asked: {reason}.") from error
+            raise ToolError(f"{self._to.host} did not answer: {reason}.") from error
         try:
             answer = msgspec.json.decode(said)
         except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -162,7 +162,7 @@ def _budget(said: str) -> Spent:
     for part in filter(None, map(str.strip, said.split(","))):
         match = _AMOUNT.fullmatch(part)
         if not match:
-            raise BadArguments(f"{said!r} is no budget. Write it as: 9 requests, $1, 5 min.")
+            raise BadArguments(f"{said!r} is not a budget. Write it as: 9 requests, $1, 5 min.")
         dollars, number, unit = match.groups()
         kind = "cost" if dollars else "seconds" if unit.startswith("m") else "requests"
         found[kind] = float(dollars or number) * (60 if kind == "seconds" else 1)
@@ -197,7 +197,7 @@ async def _apply(branch: str, ctx: ToolContext) -> Action:
     """Bring the changes of a worker into the workspace: all of them, or none."""
     worktrees = ctx.worktrees()
     if worktrees is None:
-        raise ToolError("This workspace is no git repository, so there are no workers.")
+        raise ToolError("This workspace is not a git repository, so there are no workers.")
     work = await worktrees.work_on(branch)
     steps: list[FileStep] = []
     conflicts: list[str] = []

@@ -132,7 +132,7 @@ class PresentPlan:
 
     name: ClassVar[str] = "present_plan"
     description: ClassVar[str] = (
-        "Hand in the plan for approval. Call it alone, once you have read what you need."
+        "Submit the plan for approval. Call it alone, once you have read what you need."
     )
     arguments: ClassVar[type[msgspec.Struct]] = PresentPlanArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
@@ -154,7 +154,7 @@ class PresentPlan:
             return Outcome(text="The plan was shown to the user.")
 
         return Action(
-            title="Hand in the plan",
+            title="Present the plan",
             perform=perform,
             payload={"tool": "presentPlan", "plan": args.plan},
         )

@@ -28,7 +28,7 @@ from rookery.tui.question_page import (
 )
 from rookery.tui.shown_question import ShownQuestion
 
-TOO_EARLY = "{key} came before you could have read the question. Press it again to answer."
+TOO_EARLY = "Ignored {key}: the question had just appeared. Press it again to answer."
 UNREAD = "Read to the end first: press End, or scroll with ↓."
 _ACTIONS = {binding.key: parse(binding.action) for binding in PANEL_KEYS}
 

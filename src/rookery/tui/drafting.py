@@ -48,7 +48,7 @@ class Drafting:
             command = editor_command(os.environ)
             text = await self._edited(command, self._composer.text)
         except (OSError, ValueError, SuspendNotSupported) as error:
-            self._controller.toast(f"The editor could not be used: {error}", "error")
+            self._controller.toast(f"Could not use the editor: {error}", "error")
             return
         if text is None:
             name = Path(command[0]).name
@@ -62,10 +62,10 @@ class Drafting:
         try:
             text = await self._edited(editor_command(os.environ), plan)
         except (OSError, ValueError, SuspendNotSupported) as error:
-            self._controller.toast(f"The editor could not be used: {error}", "error")
+            self._controller.toast(f"Could not use the editor: {error}", "error")
             return plan
         if not text or not text.strip():
-            self._controller.toast("The editor left no plan, so it is unchanged.", "warning")
+            self._controller.toast("The file was empty, so the plan is unchanged.", "warning")
             return plan
         return text
 
@@ -76,7 +76,7 @@ class Drafting:
                 raise OSError(f"{path} is not on this machine.")
             code = await self._run([*editor_command(os.environ), path])
         except (OSError, ValueError, SuspendNotSupported) as error:
-            self._controller.toast(f"The editor could not be used: {error}", "error")
+            self._controller.toast(f"Could not use the editor: {error}", "error")
             return
         if code != 0:
             self._controller.toast(f"The editor failed with exit code {code}.", "warning")

@@ -86,7 +86,7 @@ def page_of(asked: Asked, step: QuestionStep) -> QuestionPage:
         rule_keys = (("y", "save it and approve"), ("esc", "back"))
         title = "Always approve this?"
         if step is QuestionStep.PREFIX:
-            title = "Always approve commands that begin like this?"
+            title = "Always approve commands that start like this?"
         return QuestionPage(title=title, keys=rule_keys)
     if asked.governance and (choice := CHOSEN.get(step)):
         what = "allow" if choice == "task" else "add it and approve"
@@ -123,7 +123,7 @@ def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
         ("y", "yes"),
         ("n", "no"),
         *always,
-        *((("p", "begins so…"),) if asked.prefix else ()),
+        *((("p", "always, by prefix…"),) if asked.prefix else ()),
         *choice_keys(asked.governance),
         ("r", "no, because…"),
     )

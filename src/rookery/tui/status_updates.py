@@ -32,7 +32,7 @@ from rookery.tui.status_bars import DEFAULT_WINDOW, BottomLine, HeaderFacts
 TOAST_SECONDS = 3.0
 LEAVING_SECONDS = 2.0
 """Seconds within which a second Ctrl+C exits, or a second Esc does what was announced."""
-STOP_AGAIN = "Press Esc again to stop the task."
+STOP_AGAIN = "Press Esc again to stop."
 REWIND_AGAIN = "Press Esc again to list the checkpoints."
 
 

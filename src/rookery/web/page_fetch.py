@@ -186,7 +186,7 @@ class PageFetcher:
         try:
             found = await self._find(address.host, address.port)
         except OSError as error:
-            raise ToolError(f"No address is known for {address.host}. Are you offline?") from error
+            raise ToolError(f"{address.host} could not be resolved. Are you offline?") from error
         for each in found:
             if is_public(each):
                 continue

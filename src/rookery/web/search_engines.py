@@ -80,7 +80,7 @@ class HttpEngine:
                 return WebFindings(hits=hits)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             reason = str(error) or type(error).__name__
-            raise ToolError(f"{self.name} could not be asked: {reason[:200]}.") from error
+            raise ToolError(f"{self.name} did not answer: {reason[:200]}.") from error
 
     def _request(self, query: str) -> tuple[str, dict[str, Any]]:
         match self.name:
@@ -98,7 +98,7 @@ class HttpEngine:
 
     def _hits(self, status: int, body: bytes) -> list[WebHit]:
         if status in (401, 403):
-            hint = _JSON_OFF if self.name == "searxng" else "Is its key right?"
+            hint = _JSON_OFF if self.name == "searxng" else "Check its key."
             raise ToolError(f"{self.name} refused the search ({status}). {hint}")
         if status != 200:
             raise ToolError(f"{self.name} answered with status {status}.")

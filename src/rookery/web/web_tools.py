@@ -33,11 +33,11 @@ WEB = "web "
 LONGEST_TITLE = 100
 LONGEST_QUERY = 400
 _KEPT_PAGES = 4
-LASTS = "If you approve, {} until the task ends."
+LASTS = "If you approve, {} until this session ends."
 LOCAL = "This is a server on this machine, which may show private data: {}."
 UNNAMED = (
-    "The conversation does not name this address, which could carry data to {host}: name the page "
-    "in the prompt, or list the host in web.hosts."
+    "The conversation does not name this address, and it could carry data to {host}. Name the "
+    "page in the prompt, or add the host to web.hosts."
 )
 
 

@@ -90,7 +90,7 @@ def early_words(asked: Asked) -> str:
         case AskKind.MISTAKE_LIMIT_REACHED:
             return asked.text
         case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-            return f"{_limit(asked.text)} Send a message to go on."
+            return f"{_limit(asked.text)} Send a message to continue."
         case _:
             return ""
 

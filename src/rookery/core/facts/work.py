@@ -267,7 +267,7 @@ class TodosChanged(Lasting, frozen=True, kw_only=True):
 
 class CompletionOffered(Lasting, frozen=True, kw_only=True):
     """The model says that the task is done: in text if `spoken`, which is shown already, or by
-    calling `attempt_completion`. Or it hands in a plan with `present_plan`: then `plan` is the file
+    calling `attempt_completion`. Or it presents a plan with `present_plan`: then `plan` is the file
     of the session that has it."""
 
     result: str

@@ -60,7 +60,7 @@ QUESTION = "Commit? [y]es, [e]dit, [r]egenerate, [n]o: "
 
 
 @click.command()
-@click.option("-a", "--all", "every", is_flag=True, help="Stage all changes, also new files.")
+@click.option("-a", "--all", "every", is_flag=True, help="Commit all changes, including new files.")
 @click.option(
     "--session", help=f"Use the task of this session as the reason; {LAST} for the last one."
 )
@@ -261,8 +261,8 @@ def _commit(git: DiffRepository, staging: _Staging, message: str, *, edit: bool)
     """Commit as the user would. With `edit` git opens the user's editor first."""
     if _diff(git, staging.every) != staging.data:
         raise SettingsError(
-            f"The changes are no longer those the message is for. Nothing was committed; run "
-            f"{NAME} commit again."
+            f"The changes are different now. Nothing was committed. To write a new message, run: "
+            f"{NAME} commit"
         )
     new = git.new_files() if staging.every else b""
     if new and _git(git, "add", "--intent-to-add", *_LISTED, given=new):

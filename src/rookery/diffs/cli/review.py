@@ -49,18 +49,15 @@ NEVER = "never"
 TOOLS = ("read_file", "list_files", "search_files", "attempt_completion")
 SMALL_WINDOW = 8192
 """Tokens, for finding out whether there is anything to review."""
-NO_REVIEW = (
-    "The model did not submit its findings, or not of all parts. What it said is in the session: "
-    f"{NAME} show"
-)
+NO_REVIEW = f"The model did not submit findings for all parts. To see what it wrote: {NAME} show"
 
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[RANGE|COMMIT|-] [PATH]...")
 @click.option("--staged", is_flag=True, help="Review what is staged.")
-@click.option("--base", help="Review the commits since this branch, as a pull request has them.")
+@click.option("--base", help="Review the commits since this branch, as a pull request does.")
 @click.option("--patch", help="Review a patch or diff in a file; - for standard input.")
-@click.option("--pr", type=click.IntRange(min=1), help="Review a pull request; needs your own gh.")
+@click.option("--pr", type=click.IntRange(min=1), help="Review a pull request; needs gh.")
 @click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
 @click.option("--sarif", "form", flag_value="sarif", help="Print the result as SARIF 2.1.0.")
 @click.option(
@@ -76,7 +73,7 @@ NO_REVIEW = (
     type=click.Choice([*SEVERITIES, NEVER]),
     default="error",
     show_default=True,
-    help=f"End with {Exit.FINDINGS:d} if a finding is this bad or worse.",
+    help=f"Exit with {Exit.FINDINGS:d} if a finding is at least this severe.",
 )
 @folder_option("The folder to review.")
 @model_options
@@ -126,10 +123,10 @@ def _change(
     if words[:1] == (STANDARD_INPUT,) and patch is None:
         words, patch = words[1:], STANDARD_INPUT
     if sum([staged, base is not None, patch is not None, pr is not None]) > 1:
-        raise SettingsError("Give one of --staged, --base, --patch and --pr.")
+        raise SettingsError("Give only one of --staged, --base, --patch and --pr.")
     if patch is not None or pr is not None:
         if words:
-            raise SettingsError("--patch and --pr take no other words.")
+            raise SettingsError("--patch and --pr take no other arguments.")
         return _patch(patch) if patch is not None else pull_request(pr or 0, folder)
     return _from_git(DiffRepository(folder), list(words), staged, base)
 
