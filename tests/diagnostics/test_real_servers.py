@@ -1,13 +1,12 @@
 """Real language servers look at edits of the real command, in its sandbox."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from llm_server import LlmServer, call, finish
 from support.model_words import received
-from support.npm_servers import typescript_server
+from support.npm_servers import pyright_server, typescript_server
 from support.terminal_session import Installed, at
 
 SETTINGS = """\
@@ -42,23 +41,20 @@ def edit(path: str, old: str, new: str) -> object:
 
 
 def test_pyright_reports_what_an_edit_broke_here_and_elsewhere(rookery: Installed):
-    programs = Path(sys.executable).parent
-    if not (programs / "basedpyright-langserver").exists():
-        pytest.skip("basedpyright is not installed")
     files = {
         "lib.py": 'def add(a: int, b: int) -> int:\n    return a + b\n\n\nold: int = "old"\n',
         "use.py": "from lib import add\n\nprint(add(1, 2))\n",
     }
     results = told(
         rookery,
-        programs,
+        pyright_server(),
         files,
         edit("use.py", "add(1, 2)", 'add(1, "2")'),
         edit("use.py", 'add(1, "2")', "add(1, 2)"),
         edit("lib.py", "b: int", "b: bytes"),
     )
     assert "use.py:3:14: error: Argument of type" in results[0]
-    assert "[basedpyright reportArgumentType]" in results[0]
+    assert "[Pyright reportArgumentType]" in results[0]
     assert "lib.py" not in results[0]
     assert results[1].endswith("1 problem fewer than before this edit.")
     assert "lib.py:2:12: error: Operator" in results[2]

@@ -20,6 +20,7 @@ PACKAGES = [
     f"@modelcontextprotocol/server-filesystem@{VERSION}",
 ]
 TYPESCRIPT = ["typescript-language-server@5.3.0", "typescript@5.9.3"]
+PYRIGHT_VERSION = "1.1.414"
 ACP = "@agentclientprotocol/sdk"
 ACP_VERSION = "2.4.0"
 PATIENCE = 30.0
@@ -29,6 +30,12 @@ PATIENCE = 30.0
 def npm_server(name: str) -> str:
     """The path of an MCP server's program. Skips the test if there is no npm."""
     return str(_programs(f"mcp-{VERSION}", PACKAGES) / name)
+
+
+@cache
+def pyright_server() -> Path:
+    """The folder with the language server's program. Skips the test if there is no npm."""
+    return _programs(f"pyright-{PYRIGHT_VERSION}", [f"pyright@{PYRIGHT_VERSION}"])
 
 
 @cache
