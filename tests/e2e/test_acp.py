@@ -97,13 +97,17 @@ async def test_a_session_is_listed_and_loaded_by_another_process(rookery: Instal
             (listed,) = (await agent.list_sessions(here)).sessions
             loaded = await agent.load_session(here, session, mcp_servers=[])
             await agent.prompt(session, words("done?"))
+            assert (rookery.workspace / "a.txt").exists()
+            undone = await agent.prompt(session, words("/undo"))
     assert first.asked == []
     assert (listed.session_id, listed.title, listed.cwd) == (session, "write a.txt", here)
     assert loaded.modes.current_mode_id == "debug"
     assert [each.content.text for each in second.of("user_message_chunk")] == ["write a.txt"]
     edit = second.of("tool_call_update")[-1]
     assert (edit.status, edit.content[0].new_text) == ("completed", "hi\n")
-    assert second.text == "Written.Yes."
+    assert second.text == "Written.Yes.Restored: a.txt.\n\n"
+    assert undone.stop_reason == "end_turn"
+    assert not (rookery.workspace / "a.txt").exists()
 
 
 async def test_unsaved_text_of_the_editor_is_read_changed_and_can_be_restored(rookery: Installed):

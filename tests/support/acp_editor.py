@@ -10,7 +10,7 @@ from acp.client.connection import ClientSideConnection
 from anyio import Event, Path
 
 from llm_server import LlmServer
-from support.terminal_session import COMMAND, Installed, at
+from support.terminal_session import COMMAND, PATIENCE, Installed, at
 
 
 class Editor(acp.Client):
@@ -73,7 +73,13 @@ async def editing(
 ) -> AsyncIterator[ClientSideConnection]:
     """Start the agent, and check that it ends with its input."""
     spawn = acp.spawn_agent_process(
-        editor, COMMAND, "acp", *at(server), env=rookery.environ, cwd=rookery.workspace
+        editor,
+        COMMAND,
+        "acp",
+        *at(server),
+        env=rookery.environ,
+        cwd=rookery.workspace,
+        transport_kwargs={"shutdown_timeout": PATIENCE},
     )
     async with spawn as (agent, process):
         await agent.initialize(acp.PROTOCOL_VERSION, client_capabilities=capabilities)

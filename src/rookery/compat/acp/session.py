@@ -30,6 +30,7 @@ from rookery.compat.acp.questions import (
     rejection,
 )
 from rookery.compat.acp.requests import PromptContent
+from rookery.compat.acp.slash import SlashCommands, asks_again
 from rookery.compat.acp.tool_calls import Wire
 from rookery.compat.acp.turns import PromptTurn, early_words
 from rookery.compat.acp.updates import Announced, TaskUpdates, plan, said, title_of, update
@@ -40,14 +41,14 @@ from rookery.core.facts import (
     Asked,
     ChildBegan,
     Event,
+    Rewound,
     StepCancelled,
     TaskClosed,
     live,
 )
-from rookery.core.queries import AskCommands
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
-from rookery.protocol.jsonrpc import Disconnected, Peer, RpcError
+from rookery.protocol.jsonrpc import INTERNAL_ERROR, Disconnected, Peer, RpcError
 
 STOP_SECONDS = 5.0
 """Seconds that a cancelled turn has to end."""
@@ -84,6 +85,7 @@ class AcpSession:
         self._announced = announced
         self._forms = forms
         self._shown = TaskUpdates(cwd, announced)
+        self._slash = SlashCommands(host, session_id)
         self._turn: PromptTurn | None = None
         self._questions: dict[str, OpenedQuestion] = {}
         """The open questions by id; agents that run beside each other have several."""
@@ -96,6 +98,8 @@ class AcpSession:
         in a running turn is delivered to the model with its next request."""
         while (turn := self._turn) and turn.cancelled:
             await turn.ended.wait()
+        if self._state == "open" and self._slash.knows(content.text):
+            return await self._run_command(content.text)
         if turn:
             await self._host.send(self._speak(content))
         else:
@@ -105,6 +109,25 @@ class AcpSession:
             except BaseException:
                 self._turn = None
                 raise
+        return await self._end_of(turn)
+
+    async def _run_command(self, line: str) -> str:
+        """Answer a slash command without the model."""
+        words, commands = await self._slash.answer(line)
+        turn = PromptTurn() if asks_again(commands) and not self._turn else None
+        self._turn = self._turn or turn
+        try:
+            for command in commands:
+                await self._host.send(command)
+        except CommandRejected as refusal:
+            words = str(refusal)
+            if turn:
+                self._end_turn(error=RpcError(INTERNAL_ERROR, words))
+        if words:
+            await self._send_update(said(words))
+        return await self._end_of(turn) if turn else "end_turn"
+
+    async def _end_of(self, turn: PromptTurn) -> str:
         async with self._cancelled_with_request(turn):
             await turn.ended.wait()
         if turn.error:
@@ -146,6 +169,7 @@ class AcpSession:
                 if replay:
                     await self._send_update(each)
             self.choices.apply(event.fact)
+        self._slash.show(stored)
         self.choices.level = self._at_start.level  # how it was allowed to act ended with that run
         await self._reopen(stored[-1].seq if stored else 0)
         if not replay and self._shown.view.todos:
@@ -168,14 +192,7 @@ class AcpSession:
 
     async def offer_commands(self) -> None:
         """Tell the client which slash commands there are."""
-        listed = [
-            {
-                "name": each.name,
-                "description": each.description or each.name,
-                **({"input": {"hint": each.argument_hint}} if each.argument_hint else {}),
-            }
-            for each in await self._host.query(AskCommands())
-        ]
+        listed = await self._slash.listed()
         await self._send_update(update("available_commands_update", availableCommands=listed))
 
     async def notify(self, text: str) -> None:
@@ -243,8 +260,10 @@ class AcpSession:
     async def _react(self, shown: TaskUpdates, task_id: str, event: Event) -> None:
         if self._turn:
             self._turn.see(event.fact)
-        if task_id == self.id and self.choices.apply(event.fact):
-            await self._send_choices()
+        if task_id == self.id:
+            self._slash.show([event])
+            if self.choices.apply(event.fact):
+                await self._send_choices()
         match event.fact:
             case ChildBegan(task_id=child, after=known):
                 child_updates = TaskUpdates(self.cwd, self._announced, child=child[:8])
@@ -255,7 +274,7 @@ class AcpSession:
                 await self._ask(shown, question)
             case Answered(ask_id=ask_id):
                 self._questions.pop(ask_id, None)
-            case StepCancelled() | TaskClosed():
+            case StepCancelled() | TaskClosed() | Rewound():
                 self._questions = {
                     name: each for name, each in self._questions.items() if each.task_id != task_id
                 }

@@ -148,7 +148,7 @@ def output_content(text: str, *, plain: bool) -> list[Wire]:
         cut = f"[… {len(text) - len(cut)} characters left out …]\n{cut}"
     if not cut.strip():
         return []
-    return [content(text_block(_fenced(cut) if plain else cut))]
+    return [content(text_block(fenced(cut) if plain else cut))]
 
 
 def absolute(path: str, cwd: str) -> str:
@@ -196,7 +196,8 @@ def _exit_code(end: ToolFinished) -> Wire:
     return {} if end.exit_code is None else {"exitCode": end.exit_code}
 
 
-def _fenced(text: str) -> str:
+def fenced(text: str, language: str = "") -> str:
+    """The text as code in Markdown."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text.rstrip()}\n{fence}"
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"

@@ -31,6 +31,7 @@ from rookery.core.facts import (
     Condensing,
     Event,
     Fact,
+    FilesRestored,
     Noted,
     OutputStreamed,
     Pausing,
@@ -223,6 +224,8 @@ class TaskUpdates:
         match fact:
             case TodosChanged(todos=todos) if not self._child:
                 yield plan(todos)
+            case FilesRestored(paths=paths, count=count, kept=kept):
+                yield said(_restored(paths, count, kept))
             case Noted(text=text):
                 yield self._notice(text)
             case RequestFailed(message=message):
@@ -249,6 +252,13 @@ class TaskUpdates:
         self._is_compacting = status == "in_progress"
         name = f"compaction-{self._compactions}"
         return update("compaction_update", compactionId=name, status=status, **fields)
+
+
+def _restored(paths: Sequence[str], count: int, kept: Sequence[str]) -> str:
+    more = count - len(paths)
+    names = ", ".join([*paths, *([f"{more} more"] if more > 0 else [])]) or "nothing"
+    left = f" Left as they are, because someone else changed them: {', '.join(kept)}."
+    return f"Restored: {names}.{left if kept else ''}\n\n"
 
 
 def _is_shown(call: ToolCall) -> bool:
