@@ -221,6 +221,8 @@ SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
     ),
     'AGENT --prompt-interactive "…"': _answered("--prompt-interactive", 'rookery "PROMPT"'),
     "AGENT --include-directories FOLDER": _answered("--include-directories", "--add-dir FOLDER"),
+    "AGENT --acp": _answered("--acp", "rookery acp"),
+    "AGENT acp": Command("AGENT acp --auth", "rookery auth PROVIDER", code=2),
     "AGENT --list-sessions": _answered("--list-sessions", "rookery list"),
     "AGENT --checkpointing": _answered("--checkpointing", "/undo goes back"),
     "AGENT session list": Command("AGENT session list", "No sessions"),
