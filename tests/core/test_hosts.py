@@ -2,7 +2,16 @@
 
 import pytest
 
-from rookery.core.hosts import HostPort, covered, entries, entry, faulty_entries, host
+from rookery.core.hosts import (
+    HostPort,
+    covered,
+    entries,
+    entry,
+    faulty_entries,
+    host,
+    is_public,
+    web_address,
+)
 
 COVERS = (
     ("example.com", "example.com", 443, True),
@@ -55,3 +64,20 @@ HOSTS = (
 def test_only_plain_names_and_addresses_are_hosts(name: str, port: int, plain: str | None):
     found = host(name, port)
     assert (str(found) if found else None) == plain
+
+
+PUBLIC = ("93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822", "2002:5db8:d822::")
+NOT_PUBLIC = ("127.0.0.1", "10.0.0.1", "100.64.0.1", "169.254.169.254", "168.63.129.16", "0.0.0.0")
+NOT_PUBLIC += ("192.0.0.8", "192.88.99.1", "198.18.0.1", "224.0.0.1", "::1", "::", "fe80::1")
+NOT_PUBLIC += ("::ffff:127.0.0.1", "::ffff:0:7f00:1", "::127.0.0.1", "64:ff9b::7f00:1", "fd00::1")
+NOT_PUBLIC += ("64:ff9b:1::7f00:1", "2002:7f00:1::", "fec0::1", "2001:db8::1", "3fff::1", "5f00::1")
+
+
+@pytest.mark.parametrize("address", [*PUBLIC, *NOT_PUBLIC])
+def test_which_addresses_are_public(address: str):
+    assert is_public(address) is (address in PUBLIC)
+
+
+def test_an_address_has_the_port_that_its_origin_shows():
+    with pytest.raises(ValueError, match="Port 0"):
+        web_address("https://example.com:0/")

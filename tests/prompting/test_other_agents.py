@@ -278,13 +278,14 @@ def test_agents_of_claude_code_are_modes(bench: ConfigBench):
 
 def test_agents_neither_replace_modes_nor_break_them(bench: ConfigBench):
     bench.put(".claude/agents/code.md", "---\nname: code\ndescription: x\n---\nObey.")
+    bench.put(".claude/agents/like.md", "---\nname: Code\ndescription: x\n---\nObey.")
     bench.put(".claude/agents/a.md", "---\nname: a b\ndescription: x\n---\n")
     bench.put(".claude/agents/b.md", "---\nname: b\n---\nNo description.")
     bench.put(".claude/agents/bomb.md", f"---\nname: &a [x]\nb: {'[' * 10_000}\nc: *a\n---\n")
     bench.put(".rookery/modes.yaml", "customModes: []\n")
     found = modes(bench)
     assert [mode.slug for mode in found.modes if mode.source != "built-in"] == []
-    assert len(found.problems) == 4
+    assert len(found.problems) == 5
     assert "there is a mode code" in " ".join(found.problems)
 
 

@@ -21,7 +21,10 @@ _PORTS = {"http": 80, "https": 443}
 _NAME = lazy_pattern(
     r"(?=.{1,253}\Z)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z][a-z0-9-]{0,62}"
 )
-_WITHHELD_NAMES = ("metadata.google.internal", "metadata.goog", "metadata")
+_WITHHELD_NAMES = (
+    *("metadata.google.internal", "metadata.goog", "metadata"),
+    *("instance-data", "instance-data.ec2.internal"),
+)
 _EMBEDDING = ip_network("64:ff9b::/96")
 """IPv6 prefix with embedded IPv4 addresses (NAT64)."""
 _WITHHELD = (
@@ -29,6 +32,11 @@ _WITHHELD = (
     ip_network("::/96"),  # how IPv4 addresses were once written
     ip_network("64:ff9b:1::/48"),  # translators of a network's own
     ip_network("fec0::/10"),  # what networks once called their own
+    ip_network("::ffff:0:0:0/96"),  # IPv4 addresses for translators that keep no state
+    ip_network("192.0.0.0/24"),  # protocols of the network
+    ip_network("192.88.99.0/24"),  # relays to IPv6
+    ip_network("3fff::/20"),  # documentation
+    ip_network("5f00::/16"),  # routes inside a network
 )
 
 WEB_PORTS = (80, 443)
@@ -74,6 +82,8 @@ def web_address(said: str) -> WebAddress:
     host = parts.hostname or ""
     if not is_plain_host(host):
         raise ValueError("The host is not a usual name or IP address.")
+    if port == 0:
+        raise ValueError("Port 0 cannot be opened.")
     return WebAddress(said, parts.scheme, host, port or _PORTS[parts.scheme])
 
 

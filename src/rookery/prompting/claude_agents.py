@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rookery.core.instructions import in_a_line
-from rookery.core.modes import Group, Mode, find_mode
+from rookery.core.modes import Group, Mode
 from rookery.lazy_pattern import lazy_pattern
 from rookery.prompting.config_files import ConfigFolder, ConfigScan, FoundFile
 from rookery.prompting.modes import LARGEST
@@ -34,6 +34,7 @@ def modes_of_agents(
 ) -> tuple[Mode, ...]:
     """Return the modes; each name once, without those of `known`."""
     found: dict[str, Mode] = {}
+    names = {mode.slug.lower() for mode in known}
     for file in files:
         if file.name.endswith(".md") and (text := folder.text(file.path, scan, most=LARGEST)):
             label = folder.label(file.path)
@@ -42,8 +43,8 @@ def modes_of_agents(
             except ValueError as error:
                 scan.report(f"The agent {label} is skipped: {error}.")
                 continue
-            if find_mode(known, mode.slug):
-                scan.report(f"The agent {label} is not used: there is a mode {mode.slug}.")
+            if mode.slug.lower() in names:  # people do not tell `Code` from `code`
+                scan.report(f"The agent {label} is not used: there is a mode {mode.slug.lower()}.")
             else:
                 found.setdefault(mode.slug, mode)
     return tuple(found.values())
