@@ -273,7 +273,9 @@ class Briefing:
 
     async def rules_for(self, paths: Collection[str]) -> Mapping[str, str]:
         """Return the rules for files that the model has seen, by title."""
-        return await anyio.to_thread.run_sync(self._rules.for_files, paths) if paths else {}
+        if not self._rules.may_have_rules_for(paths):
+            return {}  # saves a thread in most requests
+        return await anyio.to_thread.run_sync(self._rules.for_files, paths)
 
     def gatherer(
         self, log: EventLog, extra: "ExtraTools", problems: Callable[[], Sequence[str]]

@@ -15,11 +15,12 @@ from rookery.core.facts import Event
 from rookery.core.folds.history import history
 from rookery.core.folds.task_state import TaskState, fold
 from rookery.core.instructions import Rule
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.queries import ContextPart, KnownContext
 from rookery.core.settings import Settings
 from rookery.core.tokens import text_weight, weight
 from rookery.engine.context import spec_size
-from rookery.governance.layout import any_hooks, known_trust_file
+from rookery.governance.layout import known_trust_file
 from rookery.platform.paths import visible
 from rookery.prompting.system_prompt import mode_row, rule_text, skill_row
 
@@ -160,7 +161,8 @@ def _others(parts: "HostParts", settings: Settings) -> _Programs:
     servers = hooks = _Programs()
     if parts.places.any_mcp_servers(parts.workspace):
         servers = _servers(parts, settings)
-    if any_hooks(settings, parts.workspace, parts.places):
+    own = parts.workspace / GOVERNANCE_FOLDER
+    if parts.places.any_hooks(parts.workspace, own, of_claude=settings.imports_hooks):
         hooks = _hooks(parts, settings)
     return _Programs((*servers.parts, *hooks.parts), (*servers.problems, *hooks.problems))
 

@@ -12,7 +12,7 @@ from collections.abc import (
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import anyio
@@ -22,7 +22,6 @@ from msgspec import Struct
 from rookery import VERSION
 from rookery.app import use_declared_tools
 from rookery.app.briefing import Briefing, workspace_files
-from rookery.app.edit_checks import open_language_servers
 from rookery.app.extra_tools import (
     Browsers,
     ExtraTools,
@@ -43,7 +42,6 @@ from rookery.engine.model_turn import Pace
 from rookery.engine.ports.actions import Judgement
 from rookery.engine.ports.tool import Tool, Worktrees
 from rookery.errors import StorageError
-from rookery.governance.oversight import Oversight
 from rookery.platform.git_folders import (
     is_worktree_of_agent,
     own_repository,
@@ -63,11 +61,12 @@ if TYPE_CHECKING:
     from rookery.app.command_parts import CommandParts
     from rookery.checkpoints.checkpoints import ShadowCheckpoints
     from rookery.core.hosts import HostPort
+    from rookery.diagnostics.servers import LanguageServers
+    from rookery.governance.oversight import Oversight
     from rookery.platform.wardens import WardensInAdvance
     from rookery.storage.running_commands import CommandRegistry
 
 
-T = TypeVar("T")
 ToolSelection: TypeAlias = Callable[[dict[str, Tool[Any]]], dict[str, Tool[Any]]]
 """Returns the tools that sessions have, of all there are."""
 
@@ -264,7 +263,11 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
 
         return Browsers(self.settings, self.start_soon, knows if self.only_known_hosts else None)
 
-    language_servers = cached_property(open_language_servers)
+    @cached_property
+    def language_servers(self) -> "LanguageServers | None":
+        from rookery.app.edit_checks import open_language_servers
+
+        return open_language_servers(self)
 
     @cached_property
     def tools(self) -> dict[str, Tool[Any]]:
@@ -285,7 +288,9 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     @cached_property
-    def oversight(self) -> Oversight:
+    def oversight(self) -> "Oversight":
+        from rookery.governance.oversight import Oversight
+
         return Oversight(
             self.settings,
             self.workspace,
@@ -313,7 +318,7 @@ def _query_sources(parts: HostParts, choice: ModelChoice) -> QuerySources:
         briefing=parts.briefing,
         models=models,
         store=parts.store,
-        intents=parts.oversight.known,
+        intents=lambda: parts.oversight.known(),
         servers=partial(known_servers, settings, workspace, parts.places, consent.trusted),
         context=partial(_context, parts),
         paths=parts.finder.paths,

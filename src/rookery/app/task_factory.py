@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.lowlevel
 
-from rookery.app.briefing import Briefing
-from rookery.app.edit_checks import TaskEdits
+from rookery.app.briefing import Briefing, workspace_files
 from rookery.core.asks import Ruling, joined
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
@@ -26,11 +25,12 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.levels import Level
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.next_step import TurnRules
 from rookery.core.undo_plan import background_commands
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.hooks import Hook
+from rookery.engine.ports.hooks import EditChecks, Hook, TaskGovernance
 from rookery.engine.ports.tool import Tool
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Family, HidingShell, TaskDeps
@@ -51,6 +51,7 @@ from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:
     from rookery.app.command_parts import TaskCommands
+    from rookery.app.edit_checks import TaskEdits
     from rookery.app.local_host import HostParts
     from rookery.browser.browser_action import BrowserAction
 
@@ -78,6 +79,34 @@ class CommandHooks:
             return ()
         self._made = self._made or self._make()
         return self._made.hooks
+
+
+class LookedUpGovernance(TaskGovernance):
+    """The governance of a task, which is loaded if there may be any. A task that begins governed,
+    as the child of a governed one, stays so wherever it works."""
+
+    def __init__(self, parts: "HostParts", task_id: str, log: EventLog) -> None:
+        super().__init__()
+        self._parts, self._task_id, self._log = parts, task_id, log
+
+    async def begin(self) -> None:
+        if self._log.state.governed is None and not self._may_apply():
+            return
+        found = self._parts.oversight.for_task(self._task_id, self._log)
+        try:
+            await found.begin()
+        finally:
+            self.rules, self.hooks = found.rules, found.hooks
+
+    def _may_apply(self) -> bool:
+        parts = self._parts
+        settings, folder = parts.settings, parts.workspace / GOVERNANCE_FOLDER
+        return bool(
+            settings.governance.mode != "auto"
+            or parts.consent.intent
+            or os.path.lexists(folder)
+            or parts.places.any_hooks(parts.workspace, folder, of_claude=settings.imports_hooks)
+        )
 
 
 def make_task(parts: "HostParts", task_id: str, log: EventLog, family: Family) -> Task:
@@ -110,14 +139,14 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, family: Family) -
     now = parts.clock.now
     commands = CommandHooks(task_commands)
     browser = parts.browsers.new()
-    governance = parts.oversight.for_task(task_id, log)
+    governance = LookedUpGovernance(parts, task_id, log)
     guard = StaleGuard(
         lambda: log.events,
         files.known_text,
         tolerates=lambda *call: governance.rules.tolerates_stale(*call),
     )
     rules = task_rules(parts)
-    edits = TaskEdits(parts, log)
+    edits = _edit_checks(parts, log)
     plans = PresentPlan(planning, partial(_keep_plan, parts.store.folder(task_id)))
     deps = TaskDeps(
         tools={**parts.tools, plans.name: plans} | ({browser.name: browser} if browser else {}),
@@ -128,7 +157,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, family: Family) -
             briefing, files, guard.known, now, intent_now, parts.finder.overview, planning
         ),
         cache_key=sha256(os.fsencode(parts.workspace)).hexdigest()[:32],
-        gather=briefing.gatherer(log, extra, edits.problems),
+        gather=briefing.gatherer(log, extra, edits.problems if edits else list),
         resolve_alias=extra.resolve_alias,
         outline=extra.outline,
         barred=briefing.barred,
@@ -143,10 +172,10 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, family: Family) -
                 lambda: level() is Level.AUTO,
                 lambda: (*family.above(), log.events),
             ),
-            edits,
+            *([edits] if edits else []),
         ],
         governance=governance,
-        edit_checks=edits.bind,
+        edit_checks=edits.bind if edits else lambda acting: EditChecks(),
         rules=rules,
         checkpoints=lambda: parts.checkpoints,
         shielded=partial(_shielded, parts),
@@ -178,6 +207,15 @@ def _keep_plan(folder: Path, text: str) -> str:
     path = folder / f"plan-{number}.md"
     put(path, [text.encode("utf-8", "replace")])
     return str(path)
+
+
+def _edit_checks(parts: "HostParts", log: EventLog) -> "TaskEdits | None":
+    """Return what looks at edits, which it does in trusted folders only."""
+    if not parts.consent.trusted:
+        return None
+    from rookery.app.edit_checks import TaskEdits
+
+    return TaskEdits(parts, log)
 
 
 def task_rules(parts: "HostParts") -> AllowRules:
@@ -333,7 +371,6 @@ def _since_last_request(log: EventLog) -> tuple[int, bool]:
 def parts_at(host: "HostParts", workspace: Path) -> "HostParts":
     """The parts of a host for a worktree. MCP servers and custom tools stay with the workspace:
     they would act there."""
-    from rookery.app.briefing import workspace_files
     from rookery.app.extra_tools import CodeKnowledge, ExtraTools
     from rookery.app.local_host import HostParts
 

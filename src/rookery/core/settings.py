@@ -141,6 +141,11 @@ class Settings(SettingsSection, frozen=True):
             **msgspec.structs.asdict(self.limits),
         )
 
+    @property
+    def imports_hooks(self) -> bool:
+        """Whether hooks of Claude Code run too."""
+        return self.hooks.import_claude and self.context.other_agents
+
     def with_model(self, provider: str, model: str) -> "Settings":
         return msgspec.structs.replace(self, provider=provider, model=model)
 

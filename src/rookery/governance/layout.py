@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery import NAME
 from rookery.core.modes import GOVERNANCE_FOLDER
-from rookery.core.settings import Settings
 from rookery.errors import RookeryError
 from rookery.platform.disk import put
 from rookery.platform.git_folders import repository_of
@@ -215,19 +213,6 @@ def outside_folder(layout: Layout, outside: Path) -> Path:
     from rookery.governance.ledger.state_files import workspace_key
 
     return outside / workspace_key(layout.state, layout.root, outside)
-
-
-def any_hooks(settings: Settings, workspace: Path, places: Places) -> bool:
-    """Whether there is a file that may define hooks."""
-    files = [
-        Path("/etc") / NAME / "hooks.json",
-        places.config / "hooks.json",
-        workspace / GOVERNANCE_FOLDER / "hooks.json",
-    ]
-    if settings.hooks.import_claude and settings.context.other_agents:
-        files += [workspace / ".claude" / name for name in ("settings.json", "settings.local.json")]
-        files.append(Path.home() / ".claude" / "settings.json")
-    return any(path.exists() for path in files)
 
 
 def hook_trust_file(workspace: Path, places: Places) -> Path:

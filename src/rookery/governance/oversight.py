@@ -1,7 +1,7 @@
 """Governance of the tasks of a workspace, set up when the first governed task starts.
 
-Without an intent file a task pays only for one look at the disk: the rest of governance is not even
-imported.
+It is loaded for tasks that may be governed or have hooks, and the rest of governance for those that
+are governed.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,12 +12,13 @@ import anyio.to_thread
 from msgspec import Struct, convert, field
 
 from rookery.core.facts import Governed, Noted, TaskOpened, TaskReopened
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.queries import KnownIntent
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Judgement
 from rookery.engine.ports.hooks import StoredJournals, TaskGovernance, TaskLog
 from rookery.errors import StorageError
-from rookery.governance.layout import Layout, any_hooks, find_layout
+from rookery.governance.layout import Layout, find_layout
 from rookery.platform.user_folders import Places
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ class TaskOversight(TaskGovernance):
     async def begin(self) -> None:
         task = await self._begin_governance()
         over, log = self._over, self._log
-        if not any_hooks(over.settings, over.workspace, over.places):
+        of_claude, own = over.settings.imports_hooks, over.workspace / GOVERNANCE_FOLDER
+        if not over.places.any_hooks(over.workspace, own, of_claude=of_claude):
             return
         from rookery.governance.hooked_calls import open_hooks
 

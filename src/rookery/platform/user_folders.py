@@ -22,6 +22,7 @@ MCP_FILE = "mcp.json"
 OTHER_AGENTS_MCP_FILE = ".mcp.json"
 PROJECT_MCP_FILES = (f"{PROJECT_FOLDER}/{MCP_FILE}", f".roo/{MCP_FILE}", OTHER_AGENTS_MCP_FILE)
 """If several define a server, the first one wins."""
+CLAUDE_SETTINGS = ("settings.json", "settings.local.json")
 _PREFIX = f"{NAME}-"
 """The prefix of temporary folders."""
 
@@ -82,6 +83,15 @@ class Places(Struct, frozen=True):
     def any_mcp_servers(self, workspace: Path) -> bool:
         """Whether a file exists that may define servers. It is not read."""
         files = (self.mcp_file, *(workspace / name for name in PROJECT_MCP_FILES))
+        return any(map(os.path.exists, files))
+
+    def any_hooks(self, workspace: Path, governance: Path, *, of_claude: bool) -> bool:
+        """Whether a file exists that may define hooks. It is not read."""
+        own = (Path("/etc") / NAME, self.config, governance)
+        files = [folder / "hooks.json" for folder in own]
+        if of_claude:
+            files += (workspace / ".claude" / name for name in CLAUDE_SETTINGS)
+            files.append(Path.home() / ".claude" / CLAUDE_SETTINGS[0])
         return any(map(os.path.exists, files))
 
     def code_index(self, workspace: Path) -> Path:

@@ -7,7 +7,7 @@ match a pattern, are not in the prompt: they are sent when the agent has seen su
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -125,6 +125,13 @@ class RuleFiles:
     def problems_of_files(self) -> Sequence[str]:
         """Problems with the rules that `for_files` read."""
         return self._late.problems
+
+    def may_have_rules_for(self, seen: Collection[str]) -> bool:
+        """Whether `for_files` has to look: there are files in folders, or rules with patterns."""
+        if not seen or self._workspace is None or not self._agent_files:
+            return False
+        scoped = map(self._workspace.at, SCOPED_FOLDERS if self._other_agents else ())
+        return any(map(os.path.dirname, seen)) or any(map(os.path.isdir, scoped))
 
     def for_files(self, seen: Iterable[str]) -> dict[str, str]:
         """Return the rules for files that the agent has seen, by title: those of their folders

@@ -113,9 +113,14 @@ def _merge(first: IgnoreRules, now: IgnoreRules) -> IgnoreRules:
 
 def _version(file: Path) -> tuple[int, ...] | None:
     try:
-        there = file.stat()
+        there = os.lstat(file)
     except OSError:
-        return (0,) if os.path.lexists(file) else None
+        return None
+    if stat.S_ISLNK(there.st_mode):
+        try:
+            there = os.stat(file)
+        except OSError:
+            return (0,)
     return (there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns)
 
 

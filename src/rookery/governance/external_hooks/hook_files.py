@@ -183,7 +183,7 @@ def hook_places(workspace: Path, places: Places, settings: Settings) -> HookPlac
         workspace=workspace,
         managed=MANAGED_FILE,
         user=places.config / HOOK_FILE,
-        import_claude=settings.hooks.import_claude and settings.context.other_agents,
+        import_claude=settings.imports_hooks,
         claude_user=users_claude_file(workspace),
         managed_only=settings.hooks.managed_only,
     )
