@@ -1,5 +1,6 @@
 """Take checkpoints, skip what has not changed since the last one, and drop old ones."""
 
+import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -249,3 +250,22 @@ class SnapshotTaker:
         if survey.read >= _INDEX_THRESHOLD:
             with suppress(OSError):  # the index is only a cache
                 write_index(self._repository.folder / "stat_index", survey.index)
+
+
+_NOT_WHOLE = ("Desktop", "Documents", "Downloads")
+
+
+def refusal(root: Path) -> str:
+    """Why the folder gets no checkpoints, empty if it does: a home folder holds too much."""
+    home = Path(os.path.expanduser("~")).resolve()
+    if root == home or root in home.parents:
+        return f"{root} is the home folder or contains it; use a folder inside"
+    if root.parent == home and root.name in _NOT_WHOLE:
+        return f"{root} contains several projects; use one of their folders"
+    return ""
+
+
+def reason_of(error: Exception) -> str:
+    """The error message, in a form that fits into a sentence."""
+    text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    return text[:1].lower() + text[1:].rstrip(".")

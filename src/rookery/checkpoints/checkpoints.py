@@ -9,36 +9,35 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import anyio
 import anyio.to_thread
 
-from rookery.checkpoints.checkpoint_restore import (
-    Restorer,
-    RestoreRequest,
-    content,
-    contents,
-    differ,
-    differences,
-    displayable,
-    files_at,
-    reason_of,
-    refusal,
-)
 from rookery.checkpoints.checkpoint_snapshot import (
     OutOfTime,
     Pause,
     SnapshotTaker,
     drop_oldest,
     forget_damage,
+    reason_of,
+    refusal,
 )
-from rookery.checkpoints.shadow_repository import ShadowRepository, Steps
+from rookery.checkpoints.shadow_repository import (
+    ShadowRepository,
+    Steps,
+    differ,
+    differences,
+    displayable,
+)
 from rookery.core.facts import Effect, FileVersion
 from rookery.core.limits import MIB, Limits
 from rookery.core.undo_plan import is_unknown, relevant_effects
 from rookery.engine.ports.workspace import Checkpoint, Restored
 from rookery.errors import StorageError
+
+if TYPE_CHECKING:
+    from rookery.checkpoints.checkpoint_restore import Restorer
 
 T = TypeVar("T")
 
@@ -113,6 +112,8 @@ class ShadowCheckpoints:
     ) -> Restored:
         if why := refusal(self._root):
             return Restored(problem=f"There are no checkpoints here: {why}.")
+        from rookery.checkpoints.checkpoint_restore import RestoreRequest
+
         request = RestoreRequest(steps, overwrite, only)
 
         def work(pause: Pause) -> Restored:
@@ -168,16 +169,22 @@ class ShadowCheckpoints:
 
     async def files_at(self, checkpoint: str) -> dict[str, FileVersion]:
         """Every file and link of a checkpoint. Raises `StorageError`, like `content` and `diff`."""
+        from rookery.checkpoints.checkpoint_restore import files_at
+
         return await self._read(partial(files_at, checkpoint=checkpoint))
 
     async def content(self, checkpoint: str, path: str) -> bytes | None:
         """Content of a file in a checkpoint; None if it does not exist there."""
+        from rookery.checkpoints.checkpoint_restore import content
+
         return await self._read(partial(content, checkpoint=checkpoint, path=path))
 
     async def diff(
         self, before: str, after: str, *, files: int = 200, size: int = MIB
     ) -> list[tuple[str, bytes | None, bytes | None]]:
         """Old and new content of up to `files` changed files, none larger than `size`."""
+        from rookery.checkpoints.checkpoint_restore import contents
+
         return await self._read(
             partial(contents, before=before, after=after, files=files, size=size)
         )
@@ -195,7 +202,9 @@ class ShadowCheckpoints:
         return Checkpoint(id=taken.snapshot.id, skipped=taken.skipped)
 
     @cached_property
-    def _restorer(self) -> Restorer:
+    def _restorer(self) -> "Restorer":
+        from rookery.checkpoints.checkpoint_restore import Restorer
+
         most = self._limits.checkpoint_file_bytes
         return Restorer(self._root, self._repository, self._taker, most=most, aside=self._aside)
 

@@ -20,11 +20,20 @@ from msgspec.structs import replace
 from rookery import faults
 from rookery.checkpoints.file_versions import note_of_access_list
 from rookery.checkpoints.object_store import ObjectStore
-from rookery.checkpoints.snapshot_trees import Trees, reachable, store_root, trees_at
+from rookery.checkpoints.snapshot_trees import (
+    Trees,
+    effects_between,
+    reachable,
+    store_root,
+    trees_at,
+)
+from rookery.core.facts import Effect
+from rookery.core.undo_plan import is_folder
 from rookery.errors import StorageError
 from rookery.platform.disk import UNFINISHED, put
 from rookery.platform.git_objects import ObjectKind
 from rookery.platform.locks import open_lock, try_lock
+from rookery.platform.paths import visible
 
 _NO_COMMIT = "0" * 40
 _BRANCH = "refs/heads/checkpoints"
@@ -321,3 +330,62 @@ def _attributes(note: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def _tuple(paths: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if paths is None else tuple(paths)
+
+
+def differences(
+    repository: ShadowRepository, before: str, after: str, only: Collection[str] | None = None
+) -> list[Effect]:
+    """Effects between two checkpoints, folders included; `only` limits them to displayed paths."""
+    old, new = repository.snapshot(before), repository.snapshot(after)
+    # what was looked at by name and is missing did not exist, even in an uncovered folder
+    looked_at = _within({*old.named, *old.gone, *new.named})
+    searched = frozenset(() if old.metadata.hidden is None else new.metadata.hidden or ())
+    found = effects_between(
+        repository.store,
+        old.trees,
+        new.trees,
+        "",
+        lambda path: path in searched or looked_at(path),
+        _within({*new.named, *new.gone}),
+    )
+    return [effect for effect in found if only is None or _is_chosen(effect, only)]
+
+
+def differ(repository: ShadowRepository, before: str, after: str) -> bool:
+    """Whether the checkpoints differ in a way that undo can revert, or at least report."""
+    made = made_repositories(repository, [(before, after)])
+    return bool(differences(repository, before, after)) or any(made)
+
+
+def made_repositories(repository: ShadowRepository, steps: Steps) -> Iterator[str]:
+    """Paths of the repositories that the steps created, except the workspace's own."""
+    for before, after in steps:
+        was = repository.snapshot(before).metadata.repositories
+        now = repository.snapshot(after).metadata.repositories
+        if was is not None and now is not None:
+            yield from (path for path in now if path not in was and path != ".git")
+
+
+def displayable(effects: Sequence[Effect]) -> tuple[Effect, ...]:
+    """The effects with unprintable characters in their paths escaped."""
+    return tuple(Effect(visible(e.path), e.before, e.after) for e in effects)
+
+
+def _is_chosen(effect: Effect, only: Collection[str]) -> bool:
+    """Whether the effect is one of these, or restores a folder that one of these needs."""
+    path = visible(effect.path)
+    needed = is_folder(effect.before) and any(each.startswith(f"{path}/") for each in only)
+    return path in only or needed
+
+
+def _within(named: Collection[str]) -> Callable[[str], bool]:
+    """Return a test for paths that were named, or are above or below a named one."""
+    tops = set(named)
+    above = {parent for path in tops for parent in _parents(path)}
+    return lambda path: (
+        path in tops or path in above or any(parent in tops for parent in _parents(path))
+    )
+
+
+def _parents(path: str) -> list[str]:
+    return [path[:at] for at, character in enumerate(path) if character == "/"]

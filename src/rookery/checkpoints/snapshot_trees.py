@@ -10,12 +10,12 @@ regular file that was replaced by one can be restored.
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from rookery.checkpoints.object_store import ObjectStore
-from rookery.core.facts import FileVersion
-from rookery.core.undo_plan import EMPTY_TREE, folder_with
+from rookery.core.facts import Effect, FileVersion
+from rookery.core.undo_plan import EMPTY_TREE, folder_with, is_unknown
 from rookery.errors import StorageError
 from rookery.platform.git_objects import ObjectKind
 
@@ -287,3 +287,51 @@ def store_root(store: ObjectStore, trees: Trees) -> bytes:
         if known
     }
     return store.add(ObjectKind.TREE, encode_tree(entries))
+
+
+def effects_between(
+    store: ObjectStore,
+    before: Trees,
+    after: Trees,
+    prefix: str,
+    sure_before: Callable[[str], bool],
+    sure_after: Callable[[str], bool],
+) -> Iterator[Effect]:
+    """Effects between two trees. The tests say of a missing path that it did not exist."""
+    old, new = Folder(store, before), Folder(store, after)
+    for name in sorted({*old.files, *new.files, *old.uncovered, *new.uncovered}):
+        if old.same(name, new):
+            continue
+        path = f"{prefix}{name}"
+        was = old.version(name) or old.unsaved(name)
+        now = new.version(name) or new.unsaved(name)
+        known = was or old.covers(name) or sure_before(path)
+        changed = was != now or is_unknown(was)  # unsaved files differ in their marks only
+        inner = old.folder(name), new.folder(name)
+        if (
+            changed
+            and known
+            and (now or new.covers(name) or sure_after(path))
+            and not _is_only_about_ignored(store, *inner)
+        ):
+            yield Effect(path, was, now)
+        if inner[0] or inner[1]:
+            yield from effects_between(
+                store,
+                inner[0] or old.uncovered_below(name),
+                inner[1] or new.uncovered_below(name),
+                f"{path}/",
+                sure_before,
+                sure_after,
+            )
+
+
+def _is_only_about_ignored(store: ObjectStore, old: Trees | None, new: Trees | None) -> bool:
+    """Whether a folder was created only for ignored files, or removed with nothing else in it.
+    Ignored files are neither removed nor stored, so restoring such a folder would fail or leave
+    it empty."""
+    if new and not old:
+        return holds_ignored(store, new)
+    if old and not new:
+        return holds_ignored(store, old) and next(leaves(store, old), None) is None
+    return False

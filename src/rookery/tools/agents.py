@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
@@ -16,8 +16,10 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext, WorkerTree, WorkFile, Worktrees
 from rookery.errors import BadArguments, ToolError
 from rookery.lazy_pattern import lazy_pattern
-from rookery.tools.apply_patch import FileStep, Operation, together
 from rookery.tools.file_changes import in_thread, readable_diff
+
+if TYPE_CHECKING:
+    from rookery.tools.apply_patch import FileStep, Operation
 
 MOST_AT_ONCE = 16
 LONGEST_NAME = 40
@@ -195,6 +197,8 @@ def _shown(agent: AgentTask) -> str:
 
 async def _apply(branch: str, ctx: ToolContext) -> Action:
     """Bring the changes of a worker into the workspace: all of them, or none."""
+    from rookery.tools.apply_patch import together
+
     worktrees = ctx.worktrees()
     if worktrees is None:
         raise ToolError("This workspace is not a git repository, so there are no workers.")
@@ -224,8 +228,10 @@ class _Conflict(Exception):
     pass
 
 
-async def _step(file: WorkFile, ctx: ToolContext, worktrees: Worktrees) -> FileStep | None:
+async def _step(file: WorkFile, ctx: ToolContext, worktrees: Worktrees) -> "FileStep | None":
     """The change of one file of the workspace; None if it is as the worker left it."""
+    from rookery.tools.apply_patch import FileStep
+
     place = ctx.files.place(file.path)
     if place.path != file.path or place.link:
         raise ToolError(f"{file.path} is reached by a link here; nothing was changed.")
