@@ -49,12 +49,16 @@ class Normaliser:
         self._script = script
         self._names = names
         self._numbers: dict[str, dict[str, int]] = {}
+        self._sessions: list[str] = []
+        self._session = 0
 
     def __call__(self, value: Any, key: str = "") -> Any:
         match value:
             case {"<pieces>": _}:
                 return value
             case dict():
+                if value.get("event") == "session_created":
+                    self._begin(value["sessionId"])
                 rows = "number" not in value  # a row of the history has the time of its session
                 return {
                     name: self(each, name if rows or name != "ts" else "")
@@ -97,8 +101,15 @@ class Normaliser:
             text = text.replace(path, name)
         return text
 
+    def _begin(self, session: str) -> None:
+        if session not in self._sessions:
+            self._sessions.append(session)
+        self._session = self._sessions.index(session)
+
     def _named(self, kind: str, value: str) -> str:
         known = self._numbers.setdefault(kind, {})
+        if kind == "row":  # rows of two sessions may have the same time
+            value = f"{value} of {self._session}"
         return f"<{kind}-{known.setdefault(value, len(known) + 1)}>"
 
 
