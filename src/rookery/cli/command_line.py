@@ -184,8 +184,8 @@ Most used commands:
   rookery demo       watch a scripted model fix a small repository; needs no key
 
 More commands:
-  search, show, fork, export, delete, ps, sessions, serve, attach, intents,
-  trace, hooks, trust, context, modes, settings, completion, upgrade
+  search, show, fork, export, delete, ps, sessions, serve, attach, acp,
+  intents, trace, hooks, trust, context, modes, settings, completion, upgrade
 
 rookery COMMAND --help explains a command.
 rookery --help-all lists every option and exit code.
