@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 PROGRAMS = """
 pytest mypy ruff cargo go npm pnpm yarn bun make git rm python python3 node sh bash env xargs
-timeout tox mvn curl docker sudo npx deno nice find uv
+timeout tox mvn curl docker sudo npx deno nice find uv poetry
 """
 
 
@@ -47,6 +47,13 @@ OFFERED = {
     "npm run test:unit -- --watch=false": "npm run test:unit",
     "pnpm run lint": "pnpm run lint",
     "npm test && npm test": "npm test",
+    "python3 -m pytest -q tests 2>&1 | tail -5": "python3 -m pytest",
+    "python -m ruff check .": "python -m ruff check",
+    "uv run pytest -x": "uv run pytest",
+    "poetry run mypy src": "poetry run mypy",
+    "make test": "make test",
+    "make test -j4 -k": "make test",
+    "cd src && make lint": "make lint",
 }
 
 
@@ -56,7 +63,14 @@ def test_a_rule_is_offered_for_the_words_that_matter(here: Bench, line: str, pre
 
 
 NOT_OFFERED = [
-    "python -m pytest",
+    "python3 -m pytest /etc",
+    "python3 -m pytest -c other.ini",
+    "python3 -m pip install x",
+    "python3 -m http.server",
+    "python3 -m cargo test",
+    "python3 -c 1 -m pytest",
+    "python3 -I -m pytest",
+    "python3 -m",
     "python3 test.py",
     "node test.js",
     "bash test.sh",
@@ -66,13 +80,27 @@ NOT_OFFERED = [
     "timeout 60 pytest",
     "nice pytest",
     "sudo pytest",
-    "uv run pytest",
+    "uv run python3 -m pytest",
+    "uv run --with x pytest",
+    "uv run test.py",
+    "uv pip install x",
+    "uv sync",
     "npx jest",
     "find . | xargs pytest",
     "git push",
     "git push origin main",
     "rm -r build",
-    "make test",
+    "make",
+    "make test deploy",
+    "make -j4 test",
+    "make test A=1",
+    "make test SHELL=./x",
+    "make test -C sub",
+    "make test -Csub",
+    "make test -f other.mk",
+    "make test --file=other.mk",
+    "make test --eval=x",
+    "make ../x",
     "mvn test",
     "tox -e py",
     "docker run x",
@@ -150,7 +178,7 @@ def test_no_rule_is_offered_where_it_would_reach_further(here: Bench, line: str)
     assert prefix_in(here.judge(line, ""), here.root) == ""
 
 
-RULES = ("pytest", "cargo test", "npm run lint")
+RULES = ("pytest", "cargo test", "npm run lint", "make test", "uv run pytest")
 
 
 async def decided(here: Bench, line: str) -> Decision:
@@ -159,9 +187,10 @@ async def decided(here: Bench, line: str) -> Decision:
     return (await rules.before(ToolCall(id="c", name="execute_command"), action)).decision
 
 
+RULED = ("pytest ", "cd", "cargo test", "make test", "uv run")
 COVERED = [
     *("pytest -q tests", "cargo test x", "npm run lint -- --fix", "pytest | tail -3"),
-    *("cargo test && pytest -q", "cd src && pytest"),
+    *("cargo test && pytest -q", "cd src && pytest", "make test -s", "uv run pytest -x tests"),
 ]
 
 
@@ -175,7 +204,8 @@ async def test_a_rule_covers_other_arguments(here: Bench, line: str):
     [
         *("cargo build", "cargo publish", "cargo", "npm run lint:all", "npm run", "npm test"),
         *("pytest && cargo build", "pytest; rm x", "pytest-3", "python -m pytest", "env pytest"),
-        *(line for line in NOT_OFFERED if line.startswith(("pytest ", "cd", "cargo test"))),
+        *("make", "make lint", "make install", "uv run mypy", "uv run x.py"),
+        *(line for line in NOT_OFFERED if line.startswith(RULED)),
     ],
 )
 async def test_a_rule_covers_nothing_else(here: Bench, line: str):
@@ -184,4 +214,11 @@ async def test_a_rule_covers_nothing_else(here: Bench, line: str):
 
 def test_no_program_of_the_table_runs_what_its_arguments_say():
     others = {*SHELLS, *tool_table().interpreters.split(), *effects().wrappers, *effects().options}
-    assert not {*prefix_table()} & {*others, "git", "python", "python3", "make", "npx", "curl"}
+    table = prefix_table()
+    assert not {name for name, row in table.items() if not row.runs} & {
+        *others,
+        "git",
+        "npx",
+        "curl",
+    }
+    assert all({*row.runs} <= {*table} and not row.commands for row in table.values() if row.runs)

@@ -30,8 +30,11 @@ class PrefixRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     also: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
-    never: str
+    never: str = ""
     whole_flags: bool = False
+    target: bool = False
+    runs: tuple[str, ...] = ()
+    behind: str = ""
 
 
 @cache
@@ -69,16 +72,29 @@ def is_filter(place: int, command: PlainCommand) -> bool:
 
 def prefix_of(command: PlainCommand, root: Path) -> tuple[str, ...]:
     """The words that a rule for commands like this one consists of; none if there can be none."""
-    row = prefix_table().get(command.words[0])
-    if row is None or command.source or command.patterns or _leads_out(command.folder, root):
+    if command.source or command.patterns or _leads_out(command.folder, root):
         return ()
-    prefix = _first_words(row, command.words)
-    rest = command.words[len(prefix) :]
+    return _prefix(command.words, root)
+
+
+def _prefix(argv: Sequence[str], root: Path) -> tuple[str, ...]:
+    row = prefix_table().get(argv[0])
+    if row is None:
+        return ()
+    match argv:
+        case [name, word, program, *_] if word == row.behind and program in row.runs:
+            inner = _prefix(argv[2:], root)
+            return (name, word, *inner) if inner else ()
+    prefix = _first_words(row, argv)
+    rest = argv[len(prefix) :]
     return () if not prefix or any(_leads_elsewhere(row, word, root) for word in rest) else prefix
 
 
 def _first_words(row: PrefixRow, argv: Sequence[str]) -> tuple[str, ...]:
     match argv:
+        case [name, target, *rest] if row.target:
+            alone = _SCRIPT.fullmatch(target) and all(word.startswith("-") for word in rest)
+            return (name, target) if alone else ()
         case [name, word, script, *_] if word in row.scripts:
             runs_code = script in SHELLS or script in tool_table().interpreters.split()
             return (name, word, script) if _SCRIPT.fullmatch(script) and not runs_code else ()

@@ -123,7 +123,7 @@ def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
         ("y", "yes"),
         ("n", "no"),
         *always,
-        *((("p", "always, by prefix…"),) if asked.prefix else ()),
+        *((("p", f"always {visible_line(asked.prefix)} …"),) if asked.prefix else ()),
         *choice_keys(asked.governance),
         ("r", "no, because…"),
     )
