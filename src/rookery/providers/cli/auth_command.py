@@ -45,6 +45,12 @@ _VARIABLES = {**KEY_VARIABLES, **SEARCH_KEYS}
 SIGN_IN = "openrouter"
 """The provider whose key a sign-in returns."""
 COMMON = ("openrouter", "anthropic", "openai", "gemini")
+KEY_PAGES = {
+    "openrouter": "https://openrouter.ai/settings/keys",
+    "anthropic": "https://console.anthropic.com/settings/keys",
+    "openai": "https://platform.openai.com/api-keys",
+    "gemini": "https://aistudio.google.com/apikey",
+}
 """Providers that are offered by number."""
 
 
@@ -129,7 +135,8 @@ def ask_and_store_key(provider: str, keys_file: Path, *, in_file: bool = False) 
     key = _typed_key(provider) if sys.stdin.isatty() else sys.stdin.readline()
     if not key.strip():
         raise SettingsError("No key was given, so nothing was stored.")
-    print(_store_key(provider, usable_key(key), keys_file, in_file=in_file))
+    stored = _store_key(provider, usable_key(key), keys_file, in_file=in_file)
+    print(fill(stored, 80, break_on_hyphens=False, break_long_words=False))
 
 
 def _log_in(provider: str, keys_file: Path, *, in_file: bool) -> int:
@@ -148,6 +155,8 @@ def _log_in(provider: str, keys_file: Path, *, in_file: bool) -> int:
 def _typed_key(provider: str) -> str:
     from getpass import getpass
 
+    if page := KEY_PAGES.get(provider):
+        print(f"You get a key at {page}")
     if provider != SIGN_IN:
         return getpass(f"Key for {provider}: ")
     key = getpass(f"Key for {provider}, or Enter to sign in with a browser: ")
