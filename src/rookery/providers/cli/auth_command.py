@@ -45,13 +45,14 @@ _VARIABLES = {**KEY_VARIABLES, **SEARCH_KEYS}
 SIGN_IN = "openrouter"
 """The provider whose key a sign-in returns."""
 COMMON = ("openrouter", "anthropic", "openai", "gemini")
+"""Providers that are offered by number."""
 KEY_PAGES = {
     "openrouter": "https://openrouter.ai/settings/keys",
     "anthropic": "https://console.anthropic.com/settings/keys",
     "openai": "https://platform.openai.com/api-keys",
     "gemini": "https://aistudio.google.com/apikey",
 }
-"""Providers that are offered by number."""
+"""Where a user gets a key."""
 
 
 def key_variable(provider: str, environ: Mapping[str, str]) -> str:
