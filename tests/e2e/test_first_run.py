@@ -70,5 +70,5 @@ def test_auth_without_a_name_offers_the_providers(rookery: Installed):
         terminal.wait_for("Key for anthropic: ")
         terminal.wait_until_it_listens()
         terminal.type(KEY)
-        terminal.wait_for("The key for anthropic is stored in ")
+        terminal.wait_for("The key for anthropic is stored in")
         assert terminal.exit_code() == 0

@@ -57,6 +57,7 @@ async def test_one_key_approves_harmless_edits_one_after_the_other():
 async def test_a_rule_for_commands_that_begin_alike_is_shown_before_it_is_kept():
     async with play() as it:
         await it.ask(replace(COMMAND, text="pytest -q", notes=(), prefix=PREFIX))
+        await it.see("p always pytest …")
         await it.press("p")
         await it.see("Always approve commands that start like this?")
         assert "pytest …" in it.screen

@@ -7,6 +7,7 @@ from contextlib import suppress
 from enum import Enum
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -98,7 +99,7 @@ def _offered(local: "list[LocalModel]") -> "str | LocalModel":
                 return local[at] if at < len(local) else COMMON[at - len(local)]
             return known_provider(typed)
         except SettingsError as error:
-            print(harmless(str(error)))
+            print(fill(harmless(str(error)), 80, break_on_hyphens=False))
 
 
 def _keep(file: Path, **values: str) -> None:

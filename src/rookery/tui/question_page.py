@@ -123,10 +123,15 @@ def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
         ("y", "yes"),
         ("n", "no"),
         *always,
-        *((("p", f"always {visible_line(asked.prefix)} …"),) if asked.prefix else ()),
+        *((("p", f"always {_words_of(asked.prefix)}"),) if asked.prefix else ()),
         *choice_keys(asked.governance),
         ("r", "no, because…"),
     )
+
+
+def _words_of(prefix_rule: str) -> str:
+    """The words that commands of the rule begin with: `pytest …`."""
+    return visible_line(prefix_rule.rpartition(": ")[2])
 
 
 def answer_letters(asked: Asked, step: QuestionStep) -> Collection[str]:

@@ -115,7 +115,7 @@ def _asked_provider(keys_file: Path) -> str:
         try:
             return numbered(typed, COMMON) or known_provider(typed)
         except SettingsError as error:
-            print(error)
+            print(fill(str(error), 80, break_on_hyphens=False))
 
 
 def numbered(typed: str, offered: Sequence[str]) -> str:
