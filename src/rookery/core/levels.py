@@ -46,7 +46,8 @@ ALWAYS_ASK = (
     "and the like always ask."
 )
 NO_SANDBOX = (
-    'The level sandboxed needs bubblewrap, and sandbox.network must not be "on". Use edits or auto.'
+    "The level sandboxed needs a sandbox without network: bubblewrap, with sandbox.network known or "
+    "off. Use edits or auto instead."
 )
 
 CYCLE = (Level.ASK, Level.EDITS, Level.PLAN, Level.SANDBOXED, Level.AUTO)
