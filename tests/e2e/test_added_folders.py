@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support.terminal_session import Installed
+from llm_server import LlmServer, call, finish
+from support.model_words import last_turn
+from support.terminal_session import Installed, at
 
 SCRIPT = "#!/bin/sh\necho made > {folder}/made.txt\necho evil > {folder}/.git/hooks/pre-commit\n"
 
@@ -41,6 +43,25 @@ def test_an_added_folder_is_worked_in_but_not_destroyed(rookery: Installed, libr
     assert (library / "kept.txt").exists()
     if "Read-only file system" in done.stderr:  # a sandbox with mounts
         assert not (library / ".git" / "hooks" / "pre-commit").exists()
+
+
+def test_the_ignore_files_of_an_added_folder_hold_there(rookery: Installed, library: Path):
+    (library / ".rookeryignore").write_text("private/\n")
+    (library / "private").mkdir()
+    (library / "private" / "notes.txt").write_text("kept secret\n")
+    calls = [
+        ("read_file", {"path": f"{library}/private/notes.txt"}),
+        ("search_files", {"path": str(library), "regex": "kept"}),
+        ("list_files", {"path": str(library), "recursive": True}),
+        ("execute_command", {"command": f"cat {library}/private/notes.txt"}),
+    ]
+    with LlmServer(*([call(tool, **args)] for tool, args in calls), [finish()]) as server:
+        rookery.run("-p", *at(server), "--add-dir", str(library), "go")
+    results = [last_turn(request) for request in server.requests[1:]]
+    assert "is hidden from you by the user" in results[0]
+    assert "kept.txt" in results[1]
+    assert "kept secret" not in " ".join(results)
+    assert "notes.txt" not in results[2]
 
 
 def test_without_the_flag_the_folder_stays_closed(rookery: Installed, library: Path):

@@ -40,6 +40,7 @@ class Boundaries:
         self._own = own
         self.added = added
         self._ignore = IgnoreFiles(self.root)
+        self._ignore_added = {f"{folder}/": IgnoreFiles(folder) for folder in added}
         self._ways: dict[str, tuple[str, ...]] = {}
         """The links by which a path was reached; rules for a link also apply to its target."""
 
@@ -82,7 +83,7 @@ class Boundaries:
                 f"{rules.problem} {path} was not touched: the user must fix that first."
             )
         return ToolError(
-            f"{path} is hidden from you by the user ({' and '.join(rules.names)}); "
+            f"{path} is hidden from you by the user ({_named(rules)}); "
             "nothing was done. Continue without it, or ask the user for what you "
             "need to know."
         )
@@ -93,7 +94,14 @@ class Boundaries:
         secret = self._secret_places()
         near = near_credentials(top, str(self._home), secret)
         is_credential = self._credentials(secret) if near else lambda path: False
-        return HiddenEntries(self._ignore.rules(), is_credential, self.root, top, withheld)
+        return HiddenEntries(
+            self._ignore.rules(),
+            is_credential,
+            self.root,
+            top,
+            withheld,
+            self._is_hidden_in_added if self.added else None,
+        )
 
     def _resolve(self, raw: str) -> tuple[str, tuple[str, ...], bool]:
         """The canonical path, the links on the way, and whether it is hidden from the agent. If
@@ -116,7 +124,17 @@ class Boundaries:
             self._ways[located.path] = ways
         return ways
 
+    def _is_hidden_in_added(self, path: str) -> bool:
+        """Whether the ignore files of an added folder hide a path in it."""
+        for folder, files in self._ignore_added.items():
+            below = path.removeprefix(folder)
+            if below != path and files.rules().cover(below, is_folder=os.path.isdir(path)):
+                return True
+        return False
+
     def _is_covered(self, path: str, rules: IgnoreRules) -> bool:
+        if self._is_hidden_in_added(path):
+            return True
         below = self._display_path(path)
         if not rules.names or below == "." or below.startswith("/"):
             return False
@@ -214,8 +232,10 @@ class HiddenEntries:
         root: Path,
         top: str,
         withheld: Callable[[str], bool] | None = None,
+        is_hidden_in_added: Callable[[str], bool] | None = None,
     ) -> None:
         self._withheld = withheld
+        self._is_hidden_in_added = is_hidden_in_added
         self._rules = rules
         self._is_credential = is_credential
         self._root = root
@@ -248,25 +268,33 @@ class HiddenEntries:
         if self._rules.problem:
             yield f"({self._rules.problem} No file is shown until the user fixes that.)"
         elif self.ignored:
-            yield f"({self.ignored} hidden by {' and '.join(self._rules.names)}.)"
+            yield f"({self.ignored} hidden by {_named(self._rules)}.)"
         if self.ruled_out:
             yield f"({self.ruled_out} hidden by the rules of the intent.)"
         if self.credentials:
             yield f"({self.credentials} hidden: credentials.)"
 
     def _is_ignored(self, absolute: str, *, is_folder: bool) -> bool:
+        if self._is_hidden_in_added and self._is_hidden_in_added(absolute):
+            return True
         below = self._below(absolute) if self._rules.names else ""
         if below and self._rules.hides(below, is_folder=is_folder):
             return True
         return _is_linked_to_ignored(absolute, self._rules, self._links, self._below)
 
     def _covers(self, absolute: str) -> bool:
+        if self._is_hidden_in_added and self._is_hidden_in_added(absolute):
+            return True
         below = self._below(absolute) if self._rules.names else ""
         return bool(below) and self._rules.cover(below, is_folder=os.path.isdir(absolute))
 
     def _below(self, absolute: str) -> str:
         within = f"{self._root}/" if self._root.name else "/"
         return absolute.removeprefix(within) if absolute.startswith(within) else ""
+
+
+def _named(rules: IgnoreRules) -> str:
+    return " and ".join(rules.names) or "an ignore file of the added folder"
 
 
 def _is_linked_to_ignored(
