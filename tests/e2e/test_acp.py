@@ -84,6 +84,19 @@ async def test_a_cancelled_turn_approves_nothing_and_the_session_goes_on(rookery
     assert not (rookery.workspace / "a.txt").exists()
 
 
+async def test_the_agent_ends_when_the_editor_leaves_a_question_open(rookery: Installed):
+    editor = Editor(lambda call: None)
+    with LlmServer([write("a.txt")]) as server:
+        async with editing(rookery, server, editor) as agent:
+            session = (await agent.new_session(str(rookery.workspace))).session_id
+            async with anyio.create_task_group() as group:
+                group.start_soon(agent.prompt, session, words("write it"))
+                await editor.was_asked.wait()
+                group.cancel_scope.cancel()
+    assert not (rookery.workspace / "a.txt").exists()
+    assert session[:8] in rookery.run("list").stdout
+
+
 async def test_a_session_is_listed_and_loaded_by_another_process(rookery: Installed):
     here = str(rookery.workspace)
     first, second = Editor(), Editor()

@@ -38,7 +38,6 @@ REQUESTS_AT_ONCE = 64
 """Concurrent requests of the other side; more wait."""
 _MESSAGES_PER_TURN = 50
 _SECONDS_TO_FINISH = 5.0
-"""Time to finish requests after the other side has closed."""
 Params: TypeAlias = dict[str, Any] | list[Any] | None
 Number: TypeAlias = int | float | str | None
 _NUMBERS = (int, float, str, NoneType)
@@ -179,9 +178,13 @@ class _OutgoingCall:
 class Peer:
     """This side of a connection. It works while `run` does."""
 
-    def __init__(self, channel: Channel, service: Service) -> None:
+    def __init__(
+        self, channel: Channel, service: Service, *, grace: float = _SECONDS_TO_FINISH
+    ) -> None:
+        """`grace` is the time to finish requests after the other side has closed."""
         self._channel = channel
         self._service = service
+        self._grace = grace
         self._numbers = count(1)
         self._calls: dict[int, _OutgoingCall] = {}
         self._outbox = Outbox()
@@ -195,8 +198,8 @@ class Peer:
                 talking.start_soon(self._write, talking.cancel_scope)
                 async with anyio.create_task_group() as working:
                     await self._read(working)
-                    working.cancel_scope.deadline = anyio.current_time() + _SECONDS_TO_FINISH
-                with anyio.move_on_after(_SECONDS_TO_FINISH):
+                    working.cancel_scope.deadline = anyio.current_time() + self._grace
+                with anyio.move_on_after(self._grace):
                     await self._outbox.emptied()
                 talking.cancel_scope.cancel()
         finally:

@@ -49,6 +49,8 @@ from rookery.protocol.jsonrpc import (
 
 PROTOCOL_VERSION = 1
 NOT_FOUND = -32002
+GRACE = 1.0
+"""Seconds to finish requests after the editor has closed the connection."""
 PAGE = 100
 """Sessions in one answer to session/list."""
 KEY_METHOD, TERMINAL_METHOD = "key", "terminal"
@@ -61,7 +63,7 @@ UNTRUSTED = (
 class AcpAgent:
     def __init__(self, channel: Channel, backend: Backend) -> None:
         self._backend = backend
-        self._peer = Peer(channel, self)
+        self._peer = Peer(channel, self, grace=GRACE)
         self._group: TaskGroup
         self._client: ClientCapabilities | None = None
         self._sessions: dict[str, _KeptSession] = {}
@@ -239,7 +241,8 @@ class AcpAgent:
 
     async def _list(self, params: Params) -> Wire:
         given = parse(params, ListParams, "session/list")
-        start = int(given.cursor) if (given.cursor or "0").isdecimal() and given.cursor else 0
+        cursor = given.cursor or ""
+        start = int(cursor) if cursor.isdecimal() else 0
         known = [each for each in await self._backend.sessions(given.cwd or "") if not each.parent]
         page, more = known[start : start + PAGE], len(known) > start + PAGE
         listed = [_listed(each) for each in page]

@@ -246,16 +246,18 @@ class AcpSession:
         self._group.start_soon(self._follow, shown, task_id, after)
 
     async def _follow(self, shown: TaskUpdates, task_id: str, after: int) -> None:
-        # rejected if a sub-task has already ended; its parent reports the rest
-        with suppress(CommandRejected, Disconnected):
-            async for event in self._host.follow(task_id, after):
-                for each in shown.see(event):
-                    await self._send_update(each)
-                await self._react(shown, task_id, event)
-        if task_id == self.id:
-            self._state = "ended"
-            self._asked.set()
-            self._end_turn()
+        try:
+            # rejected if a sub-task has already ended; its parent reports the rest
+            with suppress(CommandRejected, Disconnected):
+                async for event in self._host.follow(task_id, after):
+                    for each in shown.see(event):
+                        await self._send_update(each)
+                    await self._react(shown, task_id, event)
+        finally:
+            if task_id == self.id:
+                self._state = "ended"
+                self._asked.set()
+                self._end_turn()
 
     async def _react(self, shown: TaskUpdates, task_id: str, event: Event) -> None:
         if self._turn:
@@ -359,6 +361,8 @@ class AcpSession:
                 del self._asking[asked.ask_id]
 
     async def _answer(self, answer: Answer) -> None:
+        if self._turn and self._turn.cancelled:
+            return
         with suppress(CommandRejected):  # the question was closed meanwhile
             await self._host.send(answer)
 

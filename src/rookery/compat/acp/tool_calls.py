@@ -28,6 +28,7 @@ _KINDS = {
     "browser_action": "fetch",
     "switch_mode": "switch_mode",
     "new_task": "think",
+    "run_agents": "think",
 }
 _KINDS_OF_GROUPS = {
     ToolGroup.READ: "read",
