@@ -18,7 +18,8 @@ pytestmark = pytest.mark.anyio
 
 PROGRAMS = """
 pytest mypy ruff cargo go npm pnpm yarn bun make git rm python python3 node sh bash env xargs
-timeout tox mvn curl docker sudo npx deno nice find uv poetry
+timeout tox mvn curl docker sudo npx deno nice find uv poetry tsc jest vitest eslint stylelint
+phpunit rspec ctest golangci-lint dotnet swift
 """
 
 
@@ -55,6 +56,10 @@ OFFERED = {
     "make test": "make test",
     "make test -j4 -k": "make test",
     "cd src && make lint": "make lint",
+    "npm test -- --coverage src/a.test.js": "npm test",
+    "go test -v ./...": "go test",
+    "vitest run --coverage": "vitest run",
+    "tsc --noEmit -p src": "tsc",
 }
 
 
@@ -172,6 +177,31 @@ NOT_OFFERED = [
     "npm test -C sub",
     "npm run lint --script-shell=./x",
     "npm test --registry=https://example.com",
+    "pytest -o addopts=--basetemp=src",
+    "pytest --override-ini=addopts=--basetemp=src",
+    "pytest -k 'x /etc'",
+    "pytest -d --tx ssh=example.com",
+    "tsc -outFile src/a.py",
+    "tsc --outfile src/a.py",
+    "jest --global-setup=./x.js",
+    "jest --filter=./x.js",
+    "vitest run --typecheck.checker=./x",
+    "vitest run --coverage.reportsDirectory=src",
+    "eslint -f ./x.js src",
+    "stylelint --customSyntax=./x.js",
+    "phpunit --prepend x.php",
+    "rspec -O other",
+    "ctest --launch -- touch x",
+    "ctest -T Submit",
+    "go test -test.coverprofile=src/a.py ./...",
+    "golangci-lint run --new-from-rev=--output=src/a.py",
+    "dotnet build --property:CustomAfterMicrosoftCommonTargets=x.targets",
+    "dotnet build --logger:X,x.dll",
+    "swift build -Xswiftc -load-plugin-executable",
+    "pnpm test --config.script-shell=./x",
+    "pnpm run lint '$(id)'",
+    "npm run lint -- --rulesdir=./x",
+    "npm test -- -e 1",
 ]
 
 

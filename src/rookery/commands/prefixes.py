@@ -6,12 +6,12 @@ in `tables/prefixes.toml` have a prefix, and only without options or paths that 
 """
 
 import os.path
-import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, toml
+from msgspec.structs import replace
 
 from rookery.commands.program_tables import table_file, tool_table
 from rookery.commands.programs import known_reader, reading
@@ -22,6 +22,8 @@ from rookery.lazy_pattern import lazy_pattern
 
 _SCRIPT = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_:-]*")
 _LETTERS = lazy_pattern(r"-[A-Za-z0-9]+")
+_SAME_IN_A_SHELL = lazy_pattern(r"[A-Za-z0-9_./:,@%+= -]*")
+_SEPARATORS = lazy_pattern(r"[=:,@\s]")
 
 
 class PrefixRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,6 +32,7 @@ class PrefixRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     also: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     never: str = ""
     whole_flags: bool = False
     target: bool = False
@@ -40,7 +43,12 @@ class PrefixRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @cache
 def prefix_table() -> dict[str, PrefixRow]:
     rows = toml.decode(table_file("prefixes"), type=dict[str, PrefixRow])
-    return {name: row for main, row in rows.items() for name in (main, *row.also)}
+    own = {main: row.never for main, row in rows.items()}
+    return {
+        name: replace(row, never=" ".join([row.never, *(own[each] for each in row.tools)]))
+        for main, row in rows.items()
+        for name in (main, *row.also)
+    }
 
 
 def prefix_in(judged: Judgement, root: Path) -> str:
@@ -107,22 +115,40 @@ def _first_words(row: PrefixRow, argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def _leads_elsewhere(row: PrefixRow, word: str, root: Path) -> bool:
-    never = row.never.split()
-    name, _, value = word.partition("=")
+    if row.tools and not _SAME_IN_A_SHELL.fullmatch(word):
+        return True  # some versions put the word into a shell's line without quotes
     if not word.startswith("-"):
-        # a word such as @file stands for further options in that file
-        return word.startswith("@") or any(
-            _leads_out(part, root) for part in re.split("[=:,@]", word)
-        )
+        return _names_elsewhere(word, root)
+    name, *value = _SEPARATORS.split(word, maxsplit=1)
     if word.startswith("--") or row.whole_flags:
-        # programs understand options that are written out only in part
-        short = name.lstrip("-").lower()
-        known = [each.lstrip("-").lower() for each in never]
-        return (bool(short) and any(each.startswith(short) for each in known)) or (
-            _leads_elsewhere(row, value, root) if value else False
-        )
-    letters = {each[1] for each in never if len(each) == 2}
+        return _is_never(row, name) or any(_names_elsewhere(each, root) for each in value)
+    letters = {each[1] for each in row.never.split() if len(each) == 2}
     return bool(letters & set(name[1:])) or not _LETTERS.fullmatch(word)
+
+
+def _names_elsewhere(word: str, root: Path) -> bool:
+    """Whether an argument, or the value of an option, names a place outside or more options. A
+    word such as @file stands for further options in that file."""
+    parts = _SEPARATORS.split(word)
+    return word.startswith("@") or any(
+        part.startswith("-") or _leads_out(part, root) for part in parts
+    )
+
+
+def _is_never(row: PrefixRow, option: str) -> bool:
+    """Whether the option leads elsewhere. Programs understand `--root-dir` for `--rootDir`, options
+    that are written out only in part, and `--config.key` for a part of `--config`."""
+    said = _folded(option)
+    for each in map(_folded, row.never.split() if said else ()):
+        if said == each or said.startswith(f"{each}."):
+            return True
+        if each.startswith(said) and not row.whole_flags and "." not in each[len(said) :]:
+            return True
+    return False
+
+
+def _folded(option: str) -> str:
+    return option.lower().replace("-", "").replace("_", "")
 
 
 def _leads_out(path: str, root: Path) -> bool:
