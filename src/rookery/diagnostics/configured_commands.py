@@ -67,7 +67,8 @@ class ConfiguredCommands:
         self._seconds = seconds
         self._runs = 0
         self.agreed: set[str] = set()
-        """Commands of the settings that were permitted in this task."""
+        """Commands of the settings that the user approved in this task. What the level allowed
+        asks when the level is lowered."""
         self._refused: dict[str, str] = {}
         """Those that were refused, with the reason. They are not tried again."""
         self._denied: set[str] = set()
@@ -102,7 +103,8 @@ class ConfiguredCommands:
                 self._refused[template] = str(error)
             self._denied.add(template)
             return _not_run(str(error))
-        self.agreed.add(template)
+        if self._was_asked(call.id):
+            self.agreed.add(template)
         return found[0]
 
     def _action(
