@@ -89,6 +89,17 @@ async def test_work_that_conflicts_is_refused_as_a_whole(tmp_path: Path):
     assert (tmp_path / "work" / "b.txt").read_text() == "b\n"
 
 
+async def test_a_worktree_of_the_user_is_not_applied(tmp_path: Path):
+    copy_of(repository, tmp_path / "work")
+    git(tmp_path / "work", "worktree", "add", "-q", "-b", "agent/mine-abc123", "../mine")
+    (tmp_path / "mine" / "private.txt").write_text("not for the agent\n")
+    parts = script(tool("run_agents", apply="agent/mine-abc123"), say("Done."))
+    async with workplace(tmp_path, parts, level=Level.AUTO) as host:
+        result = await Watch(host).play(OTHER)
+    assert "No worktree has the branch 'agent/mine-abc123'" in result
+    assert not (tmp_path / "work" / "private.txt").exists()
+
+
 async def test_workers_need_a_repository_and_agents_start_no_agents(tmp_path: Path):
     inner = start(reads("inner"))
     parts = script(

@@ -152,7 +152,8 @@ def _stat(git: Git, base: str, tree: str) -> str:
 
 def _work_on(project: Project, branch: str) -> WorkToApply:
     found = next((each for each in registered(project) if each.branch == branch), None)
-    if found is None or not found.folder.is_dir():
+    # other worktrees are the user's, and outside the workspace
+    if found is None or found.folder != _folder(project, branch) or not found.folder.is_dir():
         raise ToolError(f"No worktree has the branch {branch!r}. Give the branch of a worker.")
     git = project.git.at(found.admin, found.folder)
     base = git.ask("merge-base", "HEAD", project.git.commit("HEAD")).text.strip()
