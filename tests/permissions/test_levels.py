@@ -6,7 +6,7 @@ import pytest
 
 from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Change
+from rookery.core.facts import AgentTask, Change
 from rookery.core.levels import Level
 from rookery.engine.ports.actions import Action, Judgement, Pipeline, PlainCommand
 from rookery.engine.ports.workspace import Place
@@ -32,13 +32,16 @@ ACTIONS = {
     "server": act(external="mcp one write"),
     "page": act(external="browser https://x.org", spares_files=True),
     "subtask": act(child="t2"),
+    "worker": act(
+        agents=[AgentTask(task_id="t3", name="w", text="Do.", mode="code", worktree="w")]
+    ),
 }
 EXPECTED = {
-    Level.PLAN: (ALLOW, DENY, DENY, DENY, DENY, NONE, DENY, NONE, NONE),
-    Level.ASK: (ALLOW, NONE, NONE, ASK, NONE, NONE, NONE, NONE, NONE),
-    Level.EDITS: (ALLOW, ALLOW, NONE, ASK, NONE, NONE, NONE, NONE, NONE),
-    Level.SANDBOXED: (ALLOW, ALLOW, NONE, ASK, ALLOW, ALLOW, NONE, NONE, NONE),
-    Level.AUTO: (ALLOW, ALLOW, ALLOW, ASK, ALLOW, ALLOW, ALLOW, ALLOW, ALLOW),
+    Level.PLAN: (ALLOW, DENY, DENY, DENY, DENY, NONE, DENY, NONE, NONE, DENY),
+    Level.ASK: (ALLOW, NONE, NONE, ASK, NONE, NONE, NONE, NONE, NONE, NONE),
+    Level.EDITS: (ALLOW, ALLOW, NONE, ASK, NONE, NONE, NONE, NONE, NONE, NONE),
+    Level.SANDBOXED: (ALLOW, ALLOW, NONE, ASK, ALLOW, ALLOW, NONE, NONE, NONE, NONE),
+    Level.AUTO: (ALLOW, ALLOW, ALLOW, ASK, ALLOW, ALLOW, ALLOW, ALLOW, ALLOW, ALLOW),
 }
 
 

@@ -65,7 +65,8 @@ class ApprovalGate(Hook):
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         level = self._level()
-        if level is Level.PLAN and action.may_change_files:
+        works = any(agent.worktree for agent in action.agents)
+        if level is Level.PLAN and (action.may_change_files or works):
             return deny(PLANNING)
         if any(change.before and change.after == EMPTY for change in action.changes):
             return ask("It would delete everything in a file.")
