@@ -23,7 +23,7 @@ def test_a_key_is_asked_for_before_trust_and_used_at_once(fresh: Installed):
             terminal.wait_until_it_listens()
             terminal.type(KEY)
             shown = terminal.wait_for("Do you trust this folder? ")
-            assert "Answer y or n, a for always" in shown
+            assert "Answer y, n or a (always)" in shown
             terminal.type("y")
             terminal.wait_for("Done. [Enter")
             assert KEY not in terminal.screen

@@ -92,8 +92,8 @@ def test_a_rule_for_commands_that_begin_alike_is_kept_listed_and_removed(unconfi
     with unconfined.terminal("go", "--no-tui", *script) as terminal:
         terminal.wait_for("Approve? [y/n/a/p")
         terminal.type("p")
-        terminal.wait_for("begin with these words")
         terminal.wait_for("pytest …")
+        terminal.wait_for("begin with these words")
         terminal.type("y")
         terminal.wait_for("● Run pytest -h")
         terminal.wait_for("pytest -c x")

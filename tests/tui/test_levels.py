@@ -13,7 +13,7 @@ from support.tui_session import play
 
 pytestmark = pytest.mark.anyio
 LEVELS = (Level.ASK, Level.EDITS, Level.PLAN, Level.AUTO)
-PREFIX = "commands in /work that begin with these words, for 30 days: pytest …"
+PREFIX = "pytest …: commands in /work that begin with these words, for 30 days"
 
 
 async def test_shift_tab_changes_the_level_which_is_always_shown():

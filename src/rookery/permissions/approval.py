@@ -111,7 +111,7 @@ class AllowRule(Struct, frozen=True, kw_only=True):
             return f"{self.command} in {self.workspace.path}, for {DAYS} days"
         if self.tool == "prefix":
             begin = f"commands in {self.workspace.path} that begin with these words"
-            return f"{begin}, for {DAYS} days: {self.command} …"
+            return f"{self.command} …: {begin}, for {DAYS} days"
         if self.tool != "command":
             return f"{self.command}, until this session ends"
         where = f"{self.cwd} of {self.workspace.path}" if self.cwd else self.workspace.path

@@ -245,8 +245,8 @@ class SlashLines:
 
     def _config(self) -> str:
         view = self._view
-        now = f"The level is {self.level}, the mode {view.mode}, the model {view.model}."
-        return f"All settings, in a shell: rookery config. {now}"
+        now = f"Level {self.level}, mode {view.mode}, model {view.model}."
+        return f"In a shell: rookery config. {now}"
 
     def _switch(self, mode: str) -> LineOutcome:
         modes = self._vocabulary.modes

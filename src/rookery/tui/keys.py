@@ -96,7 +96,7 @@ CLOSING: list[BindingType] = [
 ]
 
 SHELL_KEYS: list[BindingType] = [
-    Binding("enter,i", "keep", "keep the output for your next message"),
+    Binding("enter", "keep", "keep the output for your next message"),
     Binding("escape", "stop", "stop"),
     Binding("escape", "close", "close"),
 ]

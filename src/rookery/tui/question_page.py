@@ -131,7 +131,7 @@ def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
 
 def _words_of(prefix_rule: str) -> str:
     """The words that commands of the rule begin with: `pytest …`."""
-    return visible_line(prefix_rule.rpartition(": ")[2])
+    return visible_line(prefix_rule.partition(": ")[0])
 
 
 def answer_letters(asked: Asked, step: QuestionStep) -> Collection[str]:

@@ -141,6 +141,17 @@ async def test_the_panel_shows_output_and_keeps_it_for_the_next_message(tmp_path
         assert not isinstance(app.screen, ShellScreen)
 
 
+async def test_text_closes_the_panel_and_goes_to_the_input(tmp_path: Path):
+    app = shell_app(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.about.workspace)
+        await app.push_screen(ShellScreen(app, "echo done"))
+        await until(pilot, lambda: "(exit code 0)" in seen(pilot))
+        await pilot.press("i")
+        await until(pilot, lambda: not isinstance(app.screen, ShellScreen))
+        assert (app.inserted, app.attached) == (["i"], [])
+
+
 async def test_escape_first_stops_and_then_closes(tmp_path: Path):
     app = shell_app(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -324,7 +324,7 @@ def draw_changes(
         yield from wrapped(Text(harmless_line(problem), theme.fg(theme.warning)), width)
         return
     if not found:
-        yield Text(f"{heading}: nothing.", muted)
+        yield Text(f"{heading}: none.", muted)
         return
     files = "file" if len(found) == 1 else "files"
     yield Text(f"{heading}: {len(found)} {files}.", muted)
