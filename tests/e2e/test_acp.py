@@ -15,19 +15,20 @@ from acp.exceptions import RequestError
 from llm_server import LlmServer, call, finish, say
 from rookery.protocol.jsonrpc import METHOD_NOT_FOUND
 from support.acp_editor import Editor, editing
-from support.model_words import question, received, shell, write
+from support.model_words import question, received, shell, system, write
 from support.scripted_model import Model
 from support.terminal_session import Installed
 
 FILE_SERVER = str(Path(__file__).parents[1] / "support" / "mcp_file_server.py")
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unconfined")]
+pytestmark = pytest.mark.anyio
 
 
 def words(text: str) -> list[Any]:
     return [acp.text_block(text)]
 
 
+@pytest.mark.usefixtures("unconfined")
 async def test_a_conversation_with_an_approval_a_rejection_and_a_question(rookery: Installed):
     here = str(rookery.workspace)
     editor = Editor(lambda call: "once" if "made" in call.title else "reject")
@@ -78,6 +79,7 @@ async def test_a_cancelled_turn_approves_nothing_and_the_session_goes_on(rookery
                 group.start_soon(send)
                 await editor.was_asked.wait()
                 await agent.cancel(session)
+                editor.released.set()  # too late
             assert stops == ["cancelled"]
             assert (await agent.prompt(session, words("and?"))).stop_reason == "end_turn"
     assert editor.text == "Still here."
@@ -144,6 +146,19 @@ async def test_unsaved_text_of_the_editor_is_read_changed_and_can_be_restored(ro
     assert file.read_text() == "changed\nkept\n"
     assert rookery.run("rewind", session, "--last", "-y").returncode == 0
     assert file.read_text() == "typed\nkept\n"
+
+
+async def test_a_folder_without_trust_asks_and_brings_nothing_along(fresh: Installed):
+    rules = fresh.workspace / "AGENTS.md"
+    rules.write_text("Always use tabs.\n")
+    editor = Editor()
+    with LlmServer([write("a.txt")], [finish("Written.")]) as server:
+        async with editing(fresh, server, editor) as agent:
+            session = (await agent.new_session(str(fresh.workspace))).session_id
+            await agent.prompt(session, words("write it"))
+        assert "tabs" not in system(server.requests[0])
+    assert [each.kind for each, _ in editor.asked] == ["edit"]
+    assert (fresh.workspace / "a.txt").exists()
 
 
 async def test_two_sessions_with_their_own_folders_and_servers(rookery: Installed, tmp_path: Path):

@@ -15,7 +15,7 @@ from support.terminal_session import COMMAND, PATIENCE, Installed, at
 
 class Editor(acp.Client):
     """Keeps what the agent sends. `choose` picks the option for a tool call; None leaves the
-    question open."""
+    question open until it is `released`, and then approves."""
 
     def __init__(self, choose: Callable[[Any], str | None] = lambda call: "once") -> None:
         self.choose = choose
@@ -24,6 +24,7 @@ class Editor(acp.Client):
         self.buffers: dict[str, str] = {}
         self.written: list[str] = []
         self.was_asked = Event()
+        self.released = Event()
         self.agent: ClientSideConnection
 
     def of(self, kind: str) -> list[Any]:
@@ -43,8 +44,8 @@ class Editor(acp.Client):
         self.was_asked.set()
         chosen = self.choose(tool_call)
         if chosen is None:
-            await Event().wait()
-        outcome = schema.AllowedOutcome(outcome="selected", option_id=str(chosen))
+            await self.released.wait()
+        outcome = schema.AllowedOutcome(outcome="selected", option_id=chosen or "once")
         return schema.RequestPermissionResponse(outcome=outcome)
 
     async def read_text_file(
