@@ -72,8 +72,19 @@ def test_an_automatic_run_reaches_no_private_address(rookery: Installed, site: S
 def test_an_automatic_run_reaches_no_address_that_the_model_made_up(rookery: Installed):
     named, made_up = "https://named.invalid/a", "https://named.invalid/a?data=secret"
     with LlmServer([fetch(named)], [fetch(made_up)], [finish()]) as server:
-        rookery.run("-p", "-y", *at(server), f"Read {named}.")
+        done = rookery.run("-p", "-y", *at(server), f"Read {named}.")
     results = [shown(request) for request in server.requests[1:]]
+    assert "named.invalid could not be resolved" in results[0]
+    assert "The conversation does not name this address" in results[1]
+    assert "Name the page in the prompt" in done.stderr
+
+
+def test_a_sub_task_fetches_what_the_user_named_and_nothing_else(rookery: Installed):
+    named, made_up = "https://named.invalid/a", "https://named.invalid/a?data=secret"
+    asked = call("new_task", mode="code", message=f"Read {named} and {made_up}", todos=None)
+    with LlmServer([asked], [fetch(named)], [fetch(made_up)], [finish()], [finish()]) as server:
+        rookery.run("-p", "-y", *at(server), f"Read {named}.")
+    results = [shown(request) for request in server.requests[2:4]]
     assert "named.invalid could not be resolved" in results[0]
     assert "The conversation does not name this address" in results[1]
 
