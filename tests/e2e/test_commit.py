@@ -99,6 +99,17 @@ def test_a_refused_commit_of_all_keeps_what_was_staged(rookery: Installed, proje
     assert git(project, "show", "--format=", "--name-only", "HEAD") == "app.py\nother.py"
 
 
+def test_conflicts_are_not_committed(rookery: Installed, project: Path):
+    git(project, "commit", "-qm", "two")
+    git(project, "checkout", "-qb", "topic", "HEAD~1")
+    (project / "app.py").write_text("x = 3\n", encoding="utf-8")
+    git(project, "commit", "-qam", "three")
+    subprocess.run(["git", "merge", "main"], cwd=project, capture_output=True, check=False)
+    done = rookery.run("commit", "-a", "-y")
+    assert (done.returncode, head(project)) == (2, "three")
+    assert "There are conflicts. Resolve them" in done.stderr
+
+
 def test_a_submodule_can_be_all_that_is_committed(rookery: Installed, project: Path):
     git(project, "commit", "-qm", "two")
     git(project, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},lib")

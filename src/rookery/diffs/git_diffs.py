@@ -112,6 +112,9 @@ class DiffRepository:
         answer = self._ask("log", f"-{count}", "--no-merges", "--format=%s")
         return [visible(line) for line in answer.text.splitlines()] if answer.status == 0 else []
 
+    def has_conflicts(self) -> bool:
+        return bool(self._run("ls-files", "--unmerged", "-z").out)
+
     def changed_names(self, *, staged: bool) -> list[str]:
         """Paths that are staged, or that are changed or new, seen from the top."""
         words = ("diff", "--name-only", "-z", "--no-renames", "--ignore-submodules=dirty")

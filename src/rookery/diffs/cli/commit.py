@@ -110,6 +110,8 @@ class _Staging(Struct, frozen=True):
 
 def _choose_files(git: DiffRepository, *, every: bool, asks: bool) -> _Staging | None:
     """Find out what to commit; None if the user said no. Raises `SettingsError`."""
+    if git.has_conflicts():
+        raise SettingsError("There are conflicts. Resolve them and use git add, then commit.")
     names = git.changed_names(staged=not every)
     if not names and not every:
         unstaged = git.changed_names(staged=False)
