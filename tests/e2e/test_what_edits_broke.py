@@ -90,6 +90,28 @@ def test_undo_covers_what_a_formatter_changed_beside_its_file(unconfined: Instal
     assert not (unconfined.workspace / "a.txt").exists()
 
 
+def test_the_model_learns_that_a_formatter_removed_the_file(unconfined: Installed):
+    settings(unconfined, 'formatters = ["a.txt: rm {file}"]\n')
+    with LlmServer([write("a.txt", "one\n")], [finish()]) as server:
+        unconfined.run("-p", *at(server), "go")
+    told = received(server.requests[1])
+    assert "as you specified" not in told
+    assert "a formatter or another program removed a.txt" in told
+
+
+def test_a_server_that_builds_the_project_writes_only_what_it_builds(rookery: Installed):
+    own = rookery.workspace / ".venv" / "bin" / "rust-analyzer"
+    own.parent.mkdir(parents=True)
+    own.write_text("#!/bin/sh\nmkdir -p target; echo > target/built; echo > Cargo.toml\n")
+    own.chmod(0o755)
+    (rookery.workspace / "Cargo.toml").write_text("mine\n")
+    with LlmServer([write("a.rs", "fn main() {}\n")], [finish()]) as server:
+        done = rookery.run("-p", *at(server), "go")
+    assert done.returncode == 0, done.stderr
+    assert (rookery.workspace / "target" / "built").exists()
+    assert (rookery.workspace / "Cargo.toml").read_text() == "mine\n"
+
+
 def test_a_check_that_fails_since_the_work_goes_back_to_the_model_once(rookery: Installed):
     settings(rookery, 'checks = ["! grep -n bad a.txt", "cat missing"]\n')
     (rookery.workspace / "a.txt").write_text("good\n")

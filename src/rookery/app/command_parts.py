@@ -86,9 +86,9 @@ class CommandParts:
 
     def confine(self, found: "FoundServer") -> Launch:
         """How to start a language server: as a command, without a network, and with the
-        workspace read-only if it need not write there. Raises `ToolError`."""
-        reads_only = self.sandbox.narrows and not found.row.writes
-        permit = Permit("language server", writable=frozenset() if reads_only else None)
+        workspace read-only except for what it must write. Raises `ToolError`."""
+        writable = found.writable(self._host.workspace.resolve()) if self.sandbox.narrows else None
+        permit = Permit("language server", writable=writable)
         launcher = SandboxLauncher(
             self._host.files.boundaries, self.sandbox, lambda: self.git_views.repositories
         )

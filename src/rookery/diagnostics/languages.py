@@ -29,8 +29,8 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()
     options: Mapping[str, Any] = {}
     """What the server is told when it starts."""
-    writes: bool = False
-    """Whether it must write in the workspace, as one that builds the project."""
+    writes: tuple[str, ...] = ()
+    """What it must write in the folders of a project, as one that builds it."""
 
     def serves(self, path: str) -> bool:
         return Path(path).suffix in self.files
@@ -79,7 +79,7 @@ SERVERS = (
         files={".rs": "rust"},
         commands=(("rust-analyzer",),),
         roots=("Cargo.toml",),
-        writes=True,
+        writes=("target", "Cargo.lock"),
     ),
     ServerRow(
         name="c",
@@ -101,6 +101,13 @@ class FoundServer(Struct, frozen=True):
     @property
     def program(self) -> str:
         return Path(self.argv[0]).name
+
+    def writable(self, workspace: Path) -> frozenset[str]:
+        """What it must be able to write, as paths in the workspace."""
+        above = (self.root, *self.root.parents)
+        folders = [each for each in above if each.is_relative_to(workspace)]
+        paths = (each.relative_to(workspace) / name for each in folders for name in self.row.writes)
+        return frozenset(map(str, paths))
 
 
 def added_servers(entries: Sequence[str]) -> tuple[ServerRow, ...]:
