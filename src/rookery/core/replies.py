@@ -143,6 +143,10 @@ AMENDED = (
     "[automatic] Right after it was written, a formatter or another program changed {path}. "
     "It now differs from what you wrote:\n{difference}"
 )
+REMOVED = (
+    "[automatic] Right after it was written, a formatter or another program removed {path}, or "
+    "replaced it by a link."
+)
 
 
 def stuck(mistakes: int) -> str:

@@ -26,6 +26,7 @@ from rookery.core.replies import (
     BLOCKED,
     EDITED_BESIDE,
     NOT_AS_SPECIFIED,
+    REMOVED,
     denied,
 )
 from rookery.core.text.text_lines import shown_difference
@@ -73,8 +74,10 @@ async def _amended(
     files: Files, change: Change, permit: Permit, before: FileText | None, outcome: Outcome
 ) -> Outcome:
     sha = await _sha_of(files, change.path) if change.after else ""
-    if sha in ("", change.after):
+    if sha == change.after:
         return outcome
+    if not sha:
+        return _not_as_specified(outcome, REMOVED.format(path=change.path))
     seen = Seen(change.path, sha, whole=False)
     if permit.withheld and permit.withheld(change.path):
         return _with_note(outcome, seen, WITHHELD)
@@ -99,11 +102,15 @@ async def _text_of(files: Files, path: str) -> FileText | None:
 
 
 def _with_note(outcome: Outcome, seen: Seen, shown: str) -> Outcome:
+    noted = _not_as_specified(outcome, AMENDED.format(path=seen.path, difference=shown))
+    return replace(noted, seen=(*outcome.seen, seen))
+
+
+def _not_as_specified(outcome: Outcome, note: str) -> Outcome:
     text = outcome.text
     for said in AS_SPECIFIED:
         text = text.replace(said, NOT_AS_SPECIFIED)
-    note = AMENDED.format(path=seen.path, difference=shown)
-    return replace(outcome, text=f"{text}\n\n{note}", seen=(*outcome.seen, seen))
+    return replace(outcome, text=f"{text}\n\n{note}")
 
 
 async def _difference(before: FileText | None, now: FileText | None) -> tuple[str, bool]:
