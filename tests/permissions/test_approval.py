@@ -314,7 +314,8 @@ def test_sub_tasks_in_a_mode_are_allowed_until_the_task_ends(book: Book):
 def test_a_sub_task_rule_names_the_additional_rights(book: Book):
     more = subtask("code", "t", "Mode code may do more than mode ask: edit.")
     assert book.rules.rule_for(more) == (
-        "sub-tasks in code mode (Mode code may do more than mode ask: edit.), until this session ends"
+        "sub-tasks in code mode (Mode code may do more than mode ask: edit.), "
+        "until this session ends"
     )
     book.rules.add(more)
     assert book.rules.allows(more)

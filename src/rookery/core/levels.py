@@ -46,8 +46,8 @@ ALWAYS_ASK = (
     "and the like always ask."
 )
 NO_SANDBOX = (
-    "The level sandboxed needs a sandbox without network: bubblewrap, with sandbox.network known or "
-    "off. Use edits or auto instead."
+    "The level sandboxed needs a sandbox without network: bubblewrap, with sandbox.network known "
+    "or off. Use edits or auto instead."
 )
 
 CYCLE = (Level.ASK, Level.EDITS, Level.PLAN, Level.SANDBOXED, Level.AUTO)
