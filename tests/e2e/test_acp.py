@@ -157,6 +157,7 @@ async def test_a_folder_without_trust_asks_and_brings_nothing_along(fresh: Insta
             session = (await agent.new_session(str(fresh.workspace))).session_id
             await agent.prompt(session, words("write it"))
         assert "tabs" not in system(server.requests[0])
+    assert "not trusted" in editor.of("agent_thought_chunk")[0].content.text
     assert [each.kind for each, _ in editor.asked] == ["edit"]
     assert (fresh.workspace / "a.txt").exists()
 

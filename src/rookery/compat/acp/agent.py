@@ -172,10 +172,8 @@ class AcpAgent:
         kept = await self._group.start(self._keep, wanted, session_id, replay)
         assert isinstance(kept, _KeptSession)
         self._sessions[session_id] = kept
-        # the client learns of the session with the answer, so these follow it
-        self._group.start_soon(kept.session.offer_commands)
-        if not kept.trusted:
-            self._group.start_soon(kept.session.notify, UNTRUSTED)
+        # the client learns of the session with the answer, so this follows it
+        kept.session.introduce_soon("" if kept.trusted else UNTRUSTED)
         return kept.session
 
     def _editor_files(self, session_id: str, cwd: str) -> EditorFiles | None:

@@ -38,8 +38,8 @@ class WantedFolder(Struct, frozen=True, kw_only=True):
 
 
 class EditorFiles:
-    """Files as the editor shows them, saved or not. An editor that fails or is slow counts as one
-    that has no text for the file."""
+    """Files as the editor shows them, saved or not. An editor that fails counts as one that has no
+    text for the file. One that does not answer in time is not asked again."""
 
     def __init__(self, client: Peer, session_id: str, access: FileAccess, cwd: str) -> None:
         self._client = client
@@ -47,9 +47,10 @@ class EditorFiles:
         self._access = access
         self._cwd = cwd
         self._resolved = os.path.realpath(cwd)
+        self._is_slow = False
 
     async def read(self, path: str) -> str | None:
-        if not self._access.read_text_file:
+        if self._is_slow or not self._access.read_text_file:
             return None
         match await self._call("fs/read_text_file", path):
             case {"content": str(text)}:
@@ -58,14 +59,15 @@ class EditorFiles:
                 return None
 
     async def write(self, path: str, text: str) -> bool:
-        if not self._access.write_text_file:
+        if self._is_slow or not self._access.write_text_file:
             return False
         return await self._call("fs/write_text_file", path, content=text) is not _NO_ANSWER
 
     async def _call(self, method: str, path: str, **more: str) -> object:
         asked = {"sessionId": self._session_id, "path": self._named(path), **more}
-        with anyio.move_on_after(FILE_SECONDS), suppress(RpcError, Disconnected):
+        with suppress(RpcError, Disconnected), anyio.move_on_after(FILE_SECONDS) as waited:
             return await self._client.call(method, asked)
+        self._is_slow = waited.cancelled_caught
         return _NO_ANSWER
 
     def _named(self, path: str) -> str:

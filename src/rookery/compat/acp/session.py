@@ -92,6 +92,7 @@ class AcpSession:
         self._asking: dict[str, anyio.CancelScope] = {}
         self._state: Literal["new", "open", "ended"] = "new"
         self._asked = anyio.Event()
+        self._note = ""
 
     async def prompt(self, content: PromptContent) -> str:
         """Send a message and return why the turn ended. Raises `RpcError` if it failed. A message
@@ -190,15 +191,17 @@ class AcpSession:
             await self._host.send(change)
         self.choices.apply(change)
 
-    async def offer_commands(self) -> None:
-        """Tell the client which slash commands there are."""
+    def introduce_soon(self, note: str) -> None:
+        """Tell the client which slash commands there are, and show the user a note, if any: now, or
+        in the first turn."""
+        self._note = "" if self._announced.notices else note
+        self._group.start_soon(self._introduce, note)
+
+    async def _introduce(self, note: str) -> None:
+        if note and self._announced.notices:
+            await self._send_update(update("notice", severity="warning", title=note))
         listed = await self._slash.listed()
         await self._send_update(update("available_commands_update", availableCommands=listed))
-
-    async def notify(self, text: str) -> None:
-        """Show the user a notice."""
-        if self._announced.notices:
-            await self._send_update(update("notice", severity="warning", title=text))
 
     def fail(self, error: RpcError) -> None:
         """End the running turn with an error."""
@@ -212,6 +215,8 @@ class AcpSession:
             await self._host.send(self._opening(content))
             self._state = "open"
             await self._send_update(update("session_info_update", title=title_of(text)))
+            if self._note:
+                await self._send_update(said(f"{self._note}\n\n", thought=True))
             self._follow_soon(self._shown, self.id, 0)
         elif question := self._last_question:
             await self._host.send(replace(_message(question, text), images=images))
@@ -248,7 +253,7 @@ class AcpSession:
     async def _follow(self, shown: TaskUpdates, task_id: str, after: int) -> None:
         try:
             # rejected if a sub-task has already ended; its parent reports the rest
-            with suppress(CommandRejected, Disconnected):
+            with suppress(CommandRejected):
                 async for event in self._host.follow(task_id, after):
                     for each in shown.see(event):
                         await self._send_update(each)
@@ -377,8 +382,9 @@ class AcpSession:
         await self._send_update(update("config_option_update", configOptions=options))
 
     async def _send_update(self, wanted: Wire) -> None:
-        self._client.notify("session/update", {"sessionId": self.id, "update": wanted})
-        await self._client.room()
+        with suppress(Disconnected):  # the session ends with the connection
+            self._client.notify("session/update", {"sessionId": self.id, "update": wanted})
+            await self._client.room()
 
 
 def _message(question: OpenedQuestion, text: str, *, by_user: bool = True) -> Answer:
