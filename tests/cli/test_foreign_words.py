@@ -27,6 +27,11 @@ def test_a_foreign_flag_is_answered_in_one_sentence(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == "Error: rookery has no --cd. Use -w FOLDER.\n"
 
 
+def test_values_of_another_sandbox_flag_are_answered(capsys: pytest.CaptureFixture[str]):
+    assert run(["-p", "go", "--sandbox", "workspace-write"]) == 2
+    assert "commands write only in the workspace" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("line", "ours"),
     [
@@ -59,7 +64,11 @@ def test_no_alias_hides_a_command_of_ours():
 
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [("list", "list"), ("Lst", "list"), ("undo", "rewind"), ("logout", "auth logout"), ("fix", "")],
+    [
+        *(("list", "list"), ("Lst", "list"), ("undo", "rewind"), ("logout", "auth logout")),
+        *(("stauts", "auth status"), ("lgoin", "auth")),
+        *(("fix", ""), ("hello", ""), ("explain", ""), ("tests", "")),
+    ],
 )
 def test_what_a_single_word_means(word: str, meant: str):
     assert meant_command(word, list(_SUBCOMMANDS)) == meant

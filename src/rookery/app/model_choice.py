@@ -355,8 +355,10 @@ def assumption(settings: Settings, choice: ModelChoice) -> str:
         return ""
     info = find_model(choice.provider, choice.model, {})
     price = ", unknown price" if info.input_price is None else ""
+    near = next((name for name in known_models(choice.provider) if info.id in name), "")
+    meant = f" (did you mean {near}?)" if near else ""
     return (
-        f"Unknown model {info.id}: assuming a window of {info.window:,} tokens, "
+        f"Unknown model {info.id}{meant}: assuming a window of {info.window:,} tokens, "
         f"{'images' if info.images else 'no images'}{price}. Describe it with: "
         f"{NAME} models describe {quote(info.id)} window={info.window}"
     )

@@ -77,7 +77,7 @@ FLAGS: Mapping[str, str] = {
     "--include-partial-messages": "--output-format stream-json always has them.",
     "--stream-partial-output": "--output-format stream-json always has them.",
     "--output-last-message": "With -p, standard output has only the last message.",
-    "-o": "With -p, standard output has only the last message.",
+    "-o": "For JSON: --output-format json. With -p, standard output has only the last message.",
     "--no-alt-screen": "Use --no-tui.",
     "--screen-reader": "Use --no-tui.",
     "--color": f"Use NO_COLOR=1, or: {NAME} config set ui.colour never",
@@ -141,8 +141,19 @@ _MEANT: Mapping[str, str] = {
 """Single words that are commands elsewhere, and what does the same here."""
 
 
+SANDBOX_VALUES: Mapping[str, str] = {
+    "read-only": "To only read: --permission-mode plan.",
+    "workspace-write": "It is on without a flag: commands write only in the workspace.",
+    "danger-full-access": "See docs/safety.md.",
+}
+"""Values of Codex's --sandbox, and what to know about ours."""
+
+
 def foreign_flag(error: click.ClickException) -> str:
     """The answer to a flag of another agent; empty if the error is about something else."""
+    if isinstance(error, click.BadParameter) and error.param and error.param.name == "sandbox":
+        given = next((value for value in SANDBOX_VALUES if f"'{value}'" in error.message), "")
+        return f"--sandbox takes on, required or off. {SANDBOX_VALUES[given]}" if given else ""
     if not isinstance(error, click.NoSuchOption) or error.option_name not in FLAGS:
         return ""
     return f"{NAME} has no {error.option_name}. {FLAGS[error.option_name]}"
@@ -171,8 +182,12 @@ def meant_command(word: str, commands: Sequence[str]) -> str:
     word = word.lower()
     if word in commands:
         return word
-    near = get_close_matches(word, commands, n=1, cutoff=NEAR_MISS)
-    return _MEANT.get(word) or (near[0] if near else "")
+    if word not in _MEANT:
+        names = [*commands, *_MEANT]
+        swapped = [name for name in names if sorted(name) == sorted(word)]
+        near = swapped or get_close_matches(word, names, n=1, cutoff=NEAR_MISS)
+        word = near[0] if near else ""
+    return _MEANT.get(word, word)
 
 
 def command_instead(word: str, commands: Sequence[str], *, asks: bool) -> Sequence[str]:
