@@ -64,7 +64,10 @@ def test_a_run_with_only_refused_changes_is_not_a_success(rookery: Installed):
     done = rookery.run(*flags, *rookery.script(WRITE + FINISH), "go")
     assert done.returncode == 5
     why = "Nothing was changed: 1 action was refused (write_to_file). This run is not interactive."
-    assert f"{why} Use -y to allow them." in " ".join(done.stderr.split())
+    assert (
+        f"{why} To be asked, run it without -p; --permission-mode sets what runs unasked."
+        in " ".join(done.stderr.split())
+    )
     result = json.loads(done.stdout)
     assert (result["success"], result["code"]) == (False, "policy_denied")
     [denial] = result["permission_denials"]

@@ -120,7 +120,7 @@ def test_trust_is_remembered_for_this_folder_only(strange: Installed):
 
 READ_ONLY = (
     "note: The folder is not trusted, so it is read-only. To allow changes and commands, use "
-    "--trust or -y for one run, or trust it: rookery trust\n"
+    "--trust for one run, or trust it: rookery trust\n"
 )
 
 

@@ -175,7 +175,7 @@ def trust_note(options: Options, trust: Trust, *, acts_anyway: bool) -> str:
         return "The folder is not trusted. -y allows changes and commands for this run."
     return (
         "The folder is not trusted, so it is read-only. To allow changes and commands, use "
-        f"--trust or -y for one run, or trust it: {NAME} trust"
+        f"--trust for one run, or trust it: {NAME} trust"
     )
 
 

@@ -47,7 +47,7 @@ ALWAYS_ASK = (
 )
 NO_SANDBOX = (
     "The level sandboxed needs a sandbox without network: bubblewrap, with sandbox.network known "
-    "or off. Use edits or auto instead."
+    "or off. Use the level edits instead."
 )
 
 CYCLE = (Level.ASK, Level.EDITS, Level.PLAN, Level.SANDBOXED, Level.AUTO)

@@ -162,7 +162,7 @@ BY_FAILURE = {
 SETTLED_BY_THE_ENGINE = (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY)
 """Failures that the engine handles by sending something else."""
 
-USE_YES = "Use -y to allow them."
+CHOOSE_A_LEVEL = "To be asked, run it without -p; --permission-mode sets what runs unasked."
 ASK_ME = "Such actions always need approval: run it without -p to be asked."
 
 ASK_TO_WAIT = (0, 429, 529)
@@ -251,7 +251,7 @@ class RunVerdict:
         `planning` changes nothing, so refusals say nothing about it."""
         self._planning = planning
         self._troubles = Troubles()
-        self._how_to_allow = ASK_ME if automatic else USE_YES
+        self._how_to_allow = ASK_ME if automatic else CHOOSE_A_LEVEL
 
     def show(self, event: Event) -> None:
         self._troubles.see(event)

@@ -146,7 +146,10 @@ def test_every_example_line_on_the_page_is_really_written():
     failure = written([TaskFailed(message="KeyError: 'x'")], stream=True, code="task_failed")
     why = "Nothing was changed: 1 action was refused (write_to_file). This run is not interactive."
     refused = written(
-        REFUSED, stream=True, code="policy_denied", reason=f"{why} Use -y to allow them."
+        REFUSED,
+        stream=True,
+        code="policy_denied",
+        reason=f"{why} To be asked, run it without -p; --permission-mode sets what runs unasked.",
     )
     lines += [*failure.splitlines(), *refused.splitlines()]
     assert [each for each in examples("json") if each not in lines] == []
