@@ -89,6 +89,15 @@ async def test_work_that_conflicts_is_refused_as_a_whole(tmp_path: Path):
     assert (tmp_path / "work" / "b.txt").read_text() == "b\n"
 
 
+async def test_no_worker_starts_in_a_folder_that_is_not_trusted(tmp_path: Path):
+    copy_of(repository, tmp_path / "work")
+    parts = script(start(works("fixer")), say("Done."))
+    async with workplace(tmp_path, parts, trusted=False) as host:
+        result = await Watch(host).play()
+    assert "Workers need a trusted folder" in result
+    assert worktrees(tmp_path) == []
+
+
 async def test_a_worktree_of_the_user_is_not_applied(tmp_path: Path):
     copy_of(repository, tmp_path / "work")
     git(tmp_path / "work", "worktree", "add", "-q", "-b", "agent/mine-abc123", "../mine")
@@ -112,7 +121,7 @@ async def test_workers_need_a_repository_and_agents_start_no_agents(tmp_path: Pa
         watch = Watch(host)
         await watch.play()
     refused, report = watch.results
-    assert "Workers need a git repository with a commit. Use new_task instead." in refused
+    assert "Workers need a trusted folder, and a git repository with a commit in it." in refused
     assert "I did it myself." in report
     assert "No agent can be started from here." in str(watch.facts)
     assert list(watch.ids) == [TASK, "outer"]

@@ -49,7 +49,7 @@ async def workplace(
         TaskStore(places),
         work,
         places,
-        Consent(trusted=True, **consent),
+        Consent(**{"trusted": True} | consent),
         choose,
     ) as host:
         yield host

@@ -200,8 +200,9 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def worktrees(self) -> "Worktrees | None":
-        """The worktrees of workers; None if the workspace is not a git repository."""
-        if not own_repository(str(self.workspace)):
+        """The worktrees of workers; None if the workspace is not a git repository, or must not be
+        changed."""
+        if not (self.consent.may_act and own_repository(str(self.workspace))):
             return None
         from rookery.workspace.agent_worktrees import AgentWorktrees
 

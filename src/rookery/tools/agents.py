@@ -26,7 +26,9 @@ LONGEST_NAME = 40
 _AMOUNT = lazy_pattern(
     r"\$\s*(\d+(?:\.\d+)?)|(\d+(?:\.\d+)?)\s*(requests?|min(?:utes?)?|m)", re.IGNORECASE
 )
-NO_REPOSITORY = "Workers need a git repository with a commit. Use new_task instead."
+NO_REPOSITORY = (
+    "Workers need a trusted folder, and a git repository with a commit in it. Use new_task instead."
+)
 FROM_LAST_COMMIT = "Workers start from the last commit; changes that are not committed are missing."
 
 
