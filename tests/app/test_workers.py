@@ -79,6 +79,14 @@ async def test_the_work_of_a_worker_is_applied_as_one_change_and_undone(tmp_path
     assert worktrees(tmp_path) == ["agent-fixer"], "the work is kept where it was made"
 
 
+async def test_work_on_a_branch_that_the_worker_made_is_applied(tmp_path: Path):
+    branch = await with_worker(tmp_path, run("git checkout -q -b mine"), edit("one", "ONE"))
+    parts = script(tool("run_agents", apply=branch), say("Done."))
+    async with workplace(tmp_path, parts, level=Level.AUTO) as host:
+        await Watch(host).play(OTHER)
+    assert (tmp_path / "work" / "a.txt").read_text().startswith("ONE\n")
+
+
 async def test_work_that_conflicts_is_refused_as_a_whole(tmp_path: Path):
     branch = await with_worker(tmp_path, edit("one", "ONE"), edit("b", "B", "b.txt"))
     (tmp_path / "work" / "a.txt").write_text("1\ntwo\nthree\nfour\nfive\n")

@@ -22,7 +22,7 @@ from rookery.errors import ToolError
 from rookery.platform.git_folders import AGENT_PREFIX
 from rookery.platform.own_programs import run_git
 from rookery.platform.worktree_git import Git, GitCommandFailed, InTheWay, own_index
-from rookery.platform.worktree_project import Project, Registered, registered, registered_at
+from rookery.platform.worktree_project import Project, Registered, registered_at
 
 T = TypeVar("T")
 MOST_FILES = 2_000
@@ -151,9 +151,9 @@ def _stat(git: Git, base: str, tree: str) -> str:
 
 
 def _work_on(project: Project, branch: str) -> WorkToApply:
-    found = next((each for each in registered(project) if each.branch == branch), None)
-    # other worktrees are the user's, and outside the workspace
-    if found is None or found.folder != _folder(project, branch) or not found.folder.is_dir():
+    # by its folder: a worker may have switched the branch, and other worktrees are the user's
+    found = registered_at(project, _folder(project, branch))
+    if found is None or not found.folder.is_dir():
         raise ToolError(f"No worktree has the branch {branch!r}. Give the branch of a worker.")
     git = project.git.at(found.admin, found.folder)
     base = git.ask("merge-base", "HEAD", project.git.commit("HEAD")).text.strip()
