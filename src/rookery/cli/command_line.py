@@ -117,7 +117,7 @@ _LEVEL_OPTIONS = (
         "--ask-for-approval",
         "permission_mode",
         metavar="ask|edits|plan|sandboxed|auto",
-        help="What happens without asking. Dangerous actions always ask.",
+        help="What runs without asking. Dangerous actions always ask.",
     ),
     click.option(
         "--allowed-tools",
@@ -176,9 +176,9 @@ Most used commands:
   rookery list       list the sessions of this workspace
   rookery rewind     undo: files, conversation, or both
   rookery review     review uncommitted changes, a branch, a commit or a patch
-  rookery commit     write a commit message and commit what is staged
-  rookery manager    all sessions on one page in your browser
-  rookery mcp        add tools by MCP servers
+  rookery commit     write a commit message and commit staged changes
+  rookery manager    open all sessions on one page in your browser
+  rookery mcp        add MCP servers
   rookery config     read and change settings
   rookery doctor     check the installation and its protection
   rookery demo       watch a scripted model fix a small repository; needs no key
@@ -204,7 +204,7 @@ Commands about sessions:
 \b
 Git:
   rookery review     review uncommitted changes, a branch, a commit or a patch
-  rookery commit     write a commit message and commit what is staged
+  rookery commit     write a commit message and commit staged changes
 
 \b
 Many sessions at once:

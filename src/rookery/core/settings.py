@@ -76,8 +76,8 @@ class Settings(SettingsSection, frozen=True):
     approve_modes: Whether switching to another mode is auto-approved.
     approve_subtasks: Whether starting sub-tasks is auto-approved.
     approve_in_scope: Whether edits within the scope of the selected intent are auto-approved.
-    checks: Commands that check the work when the model says that it is done, such as `pytest -q`.
-        One with `{file}` runs after each edit of a file.
+    checks: Commands to run when the model says that it is done, such as `pytest -q`. A command
+        with `{file}` runs after each edit of a file.
     formatters: Commands that format a file after an edit, as `PATTERN: COMMAND`: `*.py: ruff
         format {file}`.
     check_seconds: Seconds after which a check or a formatter is stopped.

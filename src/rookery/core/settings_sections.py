@@ -118,7 +118,7 @@ class GovernanceSettings(SettingsSection, frozen=True):
 
 class HookSettings(SettingsSection, frozen=True):
     """
-    import_claude: Whether hooks in .claude/settings.json run too, yours and the project's.
+    import_claude: Whether your and the project's hooks in .claude/settings.json run too.
     managed_only: Whether only the administrator's hooks run.
     env_allow: More environment variables that hooks can read.
     """
@@ -225,9 +225,9 @@ class WebSettings(SettingsSection, frozen=True):
     use: Whether the model can fetch web pages and search the web.
     hosts: Hosts whose pages are fetched without asking, such as docs.python.org, *.example.com or
         localhost:3000. Only hosts listed here can be on a private network.
-    search: What web searches use. Default: the search of the model's provider, if it has one.
-        "provider": that search also at another address of the provider.
-    search_url: Address of the search engine. Default: its own. SearXNG needs one.
+    search: Engine for web searches. Default: the search of the model's provider, if it has one.
+        "provider": the same, even if `base_url` is set.
+    search_url: Address of the search engine, if not its own. Required for SearXNG.
     """
 
     use: bool = True
@@ -238,11 +238,11 @@ class WebSettings(SettingsSection, frozen=True):
 
 class LanguageServerSettings(SettingsSection, frozen=True):
     """
-    use: Whether language servers look for problems after an edit. "on": if commands run in a
-        sandbox, which confines the servers too. "always": also without one.
-    add: More servers, as `PATTERN: COMMAND`: `*.lua: lua-language-server`.
-    skip: Servers that are not used, by the name of their program.
-    seconds: Seconds that an edit waits for their answer. Later ones come with the next edit.
+    use: Whether language servers report problems after an edit. "on": only in a sandbox.
+        "always": also without one.
+    add: Additional servers, as `PATTERN: COMMAND`: `*.lua: lua-language-server`.
+    skip: Servers not to use, by program name.
+    seconds: Seconds that an edit waits for problems. Later problems come with the next edit.
     """
 
     use: Literal["on", "always", "off"] = "on"
@@ -255,14 +255,14 @@ class UiSettings(SettingsSection, frozen=True):
     """
     colour: Whether output is coloured. "auto": only in a terminal.
     oneshot: Whether the full screen closes when the task is done.
-    look: Older name of `theme`, which wins.
+    look: Older name of `theme`. If both are set, `theme` is used.
     theme: Theme of the full screen: "auto" (as the terminal's), "dark", "light", "high-contrast",
-        "gruvbox", "nord", "solarized-light", or the name of a file of yours in `themes`.
-    keys: Keys of the input in the full screen: the usual ones, or vim's.
+        "gruvbox", "nord", "solarized-light", or the name of your own file in `themes`.
+    keys: Key bindings of the input in the full screen: "usual" or "vim".
     status_line: A line below the input with fields in braces: model, mode, level, cost, context,
         branch, folder, intent and session.
     status_command: A command whose first line of output is the status line. It gets the fields as
-        JSON on its input.
+        JSON on standard input.
     notify: How you are notified when you look elsewhere. "auto": notification of the terminal and
         its bell.
     """
