@@ -257,7 +257,7 @@ class TaskUpdates:
 def _restored(paths: Sequence[str], count: int, kept: Sequence[str]) -> str:
     more = count - len(paths)
     names = ", ".join([*paths, *([f"{more} more"] if more > 0 else [])]) or "nothing"
-    left = f" Left as they are, because someone else changed them: {', '.join(kept)}."
+    left = f" Skipped, because someone else changed them: {', '.join(kept)}."
     return f"Restored: {names}.{left if kept else ''}\n\n"
 
 

@@ -157,7 +157,7 @@ def _typed_key(provider: str) -> str:
     from getpass import getpass
 
     if page := KEY_PAGES.get(provider):
-        print(f"You get a key at {page}")
+        print(f"Get a key at {page}")
     if provider != SIGN_IN:
         return getpass(f"Key for {provider}: ")
     key = getpass(f"Key for {provider}, or Enter to sign in with a browser: ")
