@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from rookery.core.settings_sections import LanguageServerSettings
+from rookery.diagnostics import lsp_wire
 from rookery.diagnostics.languages import FoundServer
 from rookery.diagnostics.servers import LanguageServers
 from rookery.platform.piped_process import PipedProcess
@@ -154,6 +155,17 @@ async def test_a_server_that_does_not_keep_to_the_protocol_is_given_up(
         await work.edit("a.toy", "error: two\n")
         await eventually(lambda: bool(work.servers.notes))
         assert why in work.servers.notes[0]
+
+
+async def test_a_server_that_no_longer_reads_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lsp_wire, "WRITE_SECONDS", 0.2)
+    async with workplace(tmp_path, "deaf") as work:
+        with anyio.fail_after(PATIENCE):
+            while not work.servers.notes:
+                assert await work.edit("a.toy", "x" * 500_000) == []
+        assert lsp_wire.NOT_READ in work.servers.notes[0]
 
 
 async def test_a_file_that_the_agent_may_not_read_is_neither_shown_nor_reported(tmp_path: Path):

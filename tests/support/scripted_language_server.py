@@ -12,6 +12,7 @@ Its first argument says how it behaves:
     waits         it reports once the file `go` is beside the text
     dies          it ends with the second text
     nonsense      it asks for settings that are none, and reports a file that is none
+    deaf          it reads nothing after it has started
     babbles       it begins with something other than a message
 
 It writes a line for each start to the file that the second argument names, if there is one.
@@ -45,6 +46,8 @@ class ScriptedServer:
             case "textDocument/diagnostic":
                 found = self._reported.get(message["params"]["textDocument"]["uri"], [])
                 send(id=message["id"], result={"kind": "full", "items": found})
+            case "initialized" if self._way == "deaf":
+                time.sleep(600)
             case "shutdown":
                 send(id=message["id"], result=None)
             case "textDocument/didOpen":

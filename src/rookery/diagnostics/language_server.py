@@ -265,12 +265,13 @@ class LanguageServer:
         news.set()
 
     def _path_of(self, uri: str) -> str:
-        """The path in the workspace; empty if it is elsewhere."""
+        """The path in the workspace; empty if it is elsewhere, or could not be shown."""
         parts = urlsplit(uri)
         path = Path(unquote(parts.path))
         if parts.scheme != "file" or not path.is_relative_to(self._workspace):
             return ""
-        return path.relative_to(self._workspace).as_posix()
+        name = path.relative_to(self._workspace).as_posix()
+        return name if name.isprintable() else ""
 
     def _answer(self, method: str, params: Any) -> Any:
         match method:

@@ -14,7 +14,10 @@ from rookery.platform.piped_process import PipedProcess
 
 LARGEST_HEADER = 8 * KIB
 LARGEST_MESSAGE = 64 * MIB
+WRITE_SECONDS = 30.0
+"""How long a server may leave a message unread."""
 NO_SUCH_METHOD = -32601
+NOT_READ = "It no longer reads its input."
 _END = b"\r\n\r\n"
 
 
@@ -90,14 +93,18 @@ class LspConnection:
         self._ids = 0
         self._waiting: dict[int, _ServerReply] = {}
         self.ended = False
+        self._listening = anyio.CancelScope()
 
     async def listen(self) -> None:
         """Take what the server sends, until it ends. Raises `ServerGone` if it is no protocol."""
         reader = MessageReader()
         try:
-            while data := await self._process.read():
-                for message in reader.add(data):
-                    await self._take(message)
+            with self._listening:
+                while data := await self._process.read():
+                    for message in reader.add(data):
+                        await self._take(message)
+            if self._listening.cancel_called:
+                raise ServerGone(NOT_READ)
         finally:
             self.ended = True
             for reply in self._waiting.values():
@@ -125,9 +132,11 @@ class LspConnection:
             raise ServerGone("It has ended.")
         async with self._writing:
             try:
-                await self._process.write(framed(message))
-            except OSError as error:
-                raise ServerGone("It no longer reads its input.") from error
+                with anyio.fail_after(WRITE_SECONDS):
+                    await self._process.write(framed(message))
+            except OSError as error:  # also if it takes too long
+                self._listening.cancel()
+                raise ServerGone(NOT_READ) from error
 
     async def _take(self, message: Any) -> None:
         match message:
