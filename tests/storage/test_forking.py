@@ -22,7 +22,8 @@ from rookery.core.facts import (
 from rookery.core.folds.task_state import fold
 from rookery.errors import SettingsError
 from rookery.storage.journal import TaskLock
-from rookery.storage.sessions import TaskArtifacts, fork, settled_up_to
+from rookery.storage.session_copies import fork, settled_up_to
+from rookery.storage.sessions import TaskArtifacts
 from rookery.storage.verify import verify
 from support.stored_sessions import CHILD, FACTS_OF_PARENT, PARENT, keep, keep_family, store
 
@@ -133,7 +134,7 @@ def test_a_kill_leaves_no_fork_or_all_of_it_and_the_next_one_clears_up(point: st
         "import os\n"
         "from rookery.platform.user_folders import find_places\n"
         "from rookery.storage.sessions import TaskStore\n"
-        "from rookery.storage.sessions import fork\n"
+        "from rookery.storage.session_copies import fork\n"
         f"fork(TaskStore(find_places(os.environ)), {PARENT!r}, {NEW!r}, at=None, now={NOW})\n"
     )
     died = subprocess.run(

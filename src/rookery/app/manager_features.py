@@ -19,7 +19,8 @@ from rookery.errors import SettingsError
 from rookery.governance.project_views import ProjectViews
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
-from rookery.storage.sessions import TaskStore, fork
+from rookery.storage.session_copies import fork
+from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import FoundSettings, find_settings, held_in, overriding_source
 from rookery.storage.settings_values import change_settings, checked, spelled, with_value, without
 

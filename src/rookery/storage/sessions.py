@@ -1,8 +1,7 @@
-"""All stored tasks: create, open, read, list, search, delete, fork.
+"""All stored tasks: create, open, read, list, search, delete.
 
 A task is a folder named by its id. Everything known about tasks is derived from their folders, so a
-damaged task does not affect others. A fork is built in a folder of its own and renamed when it is
-complete, so that a crash leaves all of it or nothing.
+damaged task does not affect others.
 
 The output of a task's commands is stored in files in its folder. A regular expression for searching
 them comes from a model and may run forever, and `re` cannot be interrupted. So each search runs in
@@ -17,17 +16,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from msgspec.structs import replace
-
-from rookery.core.facts import Event, Fact, Noted, Rewound, TaskOpened, next_event
-from rookery.errors import SettingsError, StorageError, ToolError
+from rookery.core.facts import Event
+from rookery.errors import StorageError, ToolError
 from rookery.faults import kp
 from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason, sync_folder
 from rookery.platform.own_programs import ProgramTimeout, run_program
 from rookery.platform.user_folders import HOME_VARIABLE, Places
 from rookery.storage.journal import Journal, TaskLock, is_locked, read_events
-from rookery.storage.journal_lines import JOURNAL, Blobs, line_from, never_started
+from rookery.storage.journal_lines import JOURNAL, never_started
 
 if TYPE_CHECKING:
     from rookery.storage.index import SearchHit, SessionIndex
@@ -39,7 +36,6 @@ HIDDEN = "hidden"
 """A file with this name in a task's folder hides it from lists."""
 _HASH = lazy_pattern(rb"[0-9a-f]{40}")
 T = TypeVar("T")
-_UNFINISHED = ".forking-"
 OUTPUT_FOLDER = "command-output"
 OUTPUT_SEARCH = Path(__file__).with_name("artifact_search.py")
 SEARCH_SECONDS = 2.0
@@ -198,38 +194,6 @@ class TaskStore:
             ) from error
 
 
-def fork(store: TaskStore, source: str, task_id: str, *, at: int | None, now: int) -> int:
-    """Copy session `source`, as it was after event `at` or is now, to session `task_id`. Returns
-    the event at which it was really cut: the last one up to there at which no call was running.
-    The source is only read, so a process may be working on it."""
-    events = list(store.read(source))
-    cut = settled_up_to(events, len(events) if at is None else at)
-    home = store.folder(task_id)
-    private_folder(home.parent)
-    _clear_abandoned(home.parent)
-    try:
-        _build(store.folder(source), home, _forked_events(events[:cut], source, now))
-    except OSError as error:
-        raise StorageError(
-            f"Session {source} could not be forked ({reason(error)}); it was not changed. "
-            f"Make {home.parent} writable or free some space, then fork it again."
-        ) from error
-    return cut
-
-
-def settled_up_to(events: Sequence[Event], at: int) -> int:
-    """Event `at`, or the last one before it at which no call was running and all file changes
-    were recorded."""
-    if not 1 <= at <= len(events):
-        raise SettingsError(f"No such event: {at}. The events are 1 to {len(events)}.")
-    from rookery.core.folds.task_state import fold
-    from rookery.core.undo_plan import unsettled
-
-    while at > 1 and (fold(events[:at]).running or unsettled(events[:at])):
-        at -= 1
-    return at
-
-
 def _remove_deleted(tomb: Path) -> None:
     while tomb.exists():
         with suppress(FileNotFoundError):  # another process buries it too
@@ -243,65 +207,6 @@ def _hashes_in(folder: Path) -> set[str]:
         return {known.decode() for known in _HASH.findall((folder / JOURNAL).read_bytes())}
     except FileNotFoundError:
         return set()
-
-
-def _forked_events(events: Sequence[Event], source: str, now: int) -> Iterator[Event]:
-    """The events of the fork. It has no parent, and does not repeat calls that the source has
-    made since."""
-    from rookery.core.folds.task_state import fold
-
-    last: Event | None = None
-    for event in events:
-        last = replace(event, fact=_of_its_own(event.fact))
-        yield last
-    notice = Noted(text=f"This session was forked from {source} at event {len(events)}.")
-    more: list[Fact] = [Rewound(to=len(events)), notice] if fold(events).pending else [notice]
-    for fact in more:
-        last = next_event(last, fact, now)
-        yield last
-
-
-def _of_its_own(fact: Fact) -> Fact:
-    return replace(fact, parent=None, depth=0) if isinstance(fact, TaskOpened) else fact
-
-
-def _build(source: Path, home: Path, events: Iterator[Event]) -> None:
-    building = private_folder(home.with_name(f"{_UNFINISHED}{home.name}-{os.urandom(4).hex()}"))
-    lock = TaskLock(building)
-    try:
-        blobs = Blobs(building / "blobs")
-        put(building / JOURNAL, (line_from(event, blobs) for event in events))
-        _copy_outputs(source / OUTPUT_FOLDER, building / OUTPUT_FOLDER)
-        kp("fork.built")
-        building.rename(home)
-        kp("fork.renamed")
-        sync_folder(home.parent)
-    except BaseException:
-        shutil.rmtree(building, ignore_errors=True)
-        raise
-    finally:
-        lock.release()
-
-
-def _copy_outputs(source: Path, copy: Path) -> None:
-    """Copy the output of commands too. A running command continues to write only to the source."""
-    if not source.is_dir():
-        return
-    private_folder(copy)
-    for file in sorted(source.iterdir()):
-        with suppress(FileNotFoundError), file.open("rb") as pieces:
-            put(copy / file.name, iter(lambda: pieces.read(1 << 20), b""))
-
-
-def _clear_abandoned(tasks: Path) -> None:
-    """Remove forks that a killed process left unfinished. One in progress is locked."""
-    for folder in tasks.glob(f"{_UNFINISHED}*"):
-        try:
-            lock = TaskLock(folder)
-        except StorageError:
-            continue
-        shutil.rmtree(folder, ignore_errors=True)
-        lock.release()
 
 
 class TaskArtifacts:

@@ -53,7 +53,8 @@ from rookery.storage.cli.session_listing import (
     workspace_option,
 )
 from rookery.storage.running_commands import CommandRegistry, ListedCommand
-from rookery.storage.sessions import TaskStore, fork
+from rookery.storage.session_copies import fork
+from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import TaskSummary
 
 
