@@ -1,8 +1,8 @@
 """Habits from other agents: every row of `docs/coming-from.md` is run here.
 
 To add a row: write it into a table of the page, then add its first cell to `SCENARIOS` below, with
-`AGENT` for the program's name. The kinds of scenario are `Task`, `Command`, `File`, `Call`, `Slash`
-and `Keys`; agents with the same first cell share one.
+`AGENT` for the program's name. The kinds of scenario are `Task`, `Command`, `File`, `Stored`,
+`Call`, `Slash` and `Keys`; agents with the same first cell share one.
 """
 
 import re
@@ -20,6 +20,7 @@ from rookery.cli.main import _SUBCOMMANDS, task
 from rookery.prompting.skills_and_commands import BUILT_IN
 from rookery.protocol.client_commands import SlashLines
 from rookery.tui.own_commands import COMMANDS
+from support.foreign_homes import WRITERS
 from support.model_words import FINISHES
 from support.recorded_task import PICTURE
 from support.terminal_session import Installed, at
@@ -93,6 +94,16 @@ class File(Struct, frozen=True):
         assert TABS in str(server.requests[0].body)
 
 
+class Stored(Struct, frozen=True):
+    """A session that the other agent has stored."""
+
+    agent: str
+
+    def run(self, rookery: Installed) -> None:
+        WRITERS[self.agent](Path(rookery.environ["HOME"]), rookery.workspace)
+        assert "Imported 1 session." in rookery.run("import", self.agent).stdout
+
+
 class Call(Struct, frozen=True):
     """A run whose model calls a tool, by the answers of a script."""
 
@@ -155,7 +166,7 @@ def _answered(flag: str, sees: str) -> Command:
     return Command(f"AGENT -p go {flag}", sees, code=2)
 
 
-SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
+SCENARIOS: Mapping[str, Task | Command | File | Stored | Slash | Keys] = {
     # command lines
     'AGENT "fix the test"': Task('AGENT -p "fix the test"'),
     'AGENT -p "…"': Task('AGENT -p "go"'),
@@ -256,6 +267,11 @@ SCENARIOS: Mapping[str, Task | Command | File | Slash | Keys] = {
     ".claude/skills": File(".claude/skills/s/SKILL.md", f"---\ndescription: {TABS}\n---\nText."),
     ".opencode/command/fix.md": File(".opencode/command/fix.md", "Always use $1.", "/fix tabs"),
     ".mcp.json": File(".mcp.json", f'{{"mcpServers": {{"{TABS}": {{"command": "true"}}}}}}'),
+    "~/.claude/projects": Stored("claude"),
+    "~/.codex/sessions": Stored("codex"),
+    "~/.gemini/tmp": Stored("gemini"),
+    "opencode/storage": Stored("opencode"),
+    "globalStorage": Stored("roo"),
     # slash commands and keys
     "/model": Slash("/model", sees="Model", plain="Use /model with a name"),
     "/new": Slash("/new", sees="What should I do?"),
@@ -357,8 +373,10 @@ def test_what_a_row_offers_exists(row: Row):
                 assert word in slashes
 
 
-@pytest.mark.parametrize("scenario", _of(Task, Command, File, Call))
-def test_a_command_line_or_file(scenario: Task | Command | File | Call, rookery: Installed):
+@pytest.mark.parametrize("scenario", _of(Task, Command, File, Stored, Call))
+def test_a_command_line_or_file(
+    scenario: Task | Command | File | Stored | Call, rookery: Installed
+):
     scenario.run(rookery)
 
 

@@ -184,7 +184,7 @@ Most used commands:
   rookery demo       watch a scripted model fix a small repository; needs no key
 
 More commands:
-  search, show, fork, export, delete, ps, sessions, serve, attach, acp,
+  search, show, fork, export, delete, import, ps, sessions, serve, attach, acp,
   intents, trace, hooks, trust, context, modes, settings, completion, upgrade
 
 rookery COMMAND --help explains a command.
@@ -200,6 +200,7 @@ Commands about sessions:
   rookery rewind     undo: files, conversation, or both
   rookery export     write a session as Markdown, JSON or HTML
   rookery delete     delete sessions
+  rookery import     import sessions of other agents
 
 \b
 Git:

@@ -202,6 +202,7 @@ _SUBCOMMANDS = {
     "rewind": "rookery.checkpoints.cli",
     "export": "rookery.storage.cli.session_commands:export_command",
     "delete": "rookery.storage.cli.delete",
+    "import": "rookery.compat.cli",
     "ps": "rookery.storage.cli.session_commands:ps_command",
     "serve": "rookery.cli.serve",
     "attach": "rookery.cli.attach",

@@ -1,6 +1,6 @@
-"""Sessions that are written whole: copies of others.
+"""Sessions that are written whole: forks, and sessions imported from other agents.
 
-A copy is built in a folder of its own and renamed when it is complete, so that a crash leaves all
+Each is built in a folder of its own and renamed when it is complete, so that a crash leaves all
 of it or nothing.
 """
 
@@ -17,7 +17,7 @@ from rookery.errors import SettingsError, StorageError
 from rookery.faults import kp
 from rookery.platform.disk import private_folder, put, reason, sync_folder
 from rookery.storage.journal import TaskLock
-from rookery.storage.journal_lines import JOURNAL, Blobs, line_from
+from rookery.storage.journal_lines import JOURNAL, LONGEST, Blobs, line_from
 from rookery.storage.sessions import OUTPUT_FOLDER, TaskStore
 
 _UNFINISHED = ".forking-"
@@ -30,16 +30,26 @@ def fork(store: TaskStore, source: str, task_id: str, *, at: int | None, now: in
     events = list(store.read(source))
     cut = settled_up_to(events, len(events) if at is None else at)
     home = store.folder(task_id)
-    private_folder(home.parent)
-    _clear_abandoned(home.parent)
     try:
-        _build(store.folder(source), home, _forked_events(events[:cut], source, now))
+        _build(home, _forked_events(events[:cut], source, now), outputs_of=store.folder(source))
     except OSError as error:
         raise StorageError(
             f"Session {source} could not be forked ({reason(error)}); it was not changed. "
             f"Make {home.parent} writable or free some space, then fork it again."
         ) from error
     return cut
+
+
+def add_session(store: TaskStore, task_id: str, events: Iterator[Event]) -> None:
+    """Store a session that is complete already. The events are read one by one."""
+    home = store.folder(task_id)
+    try:
+        _build(home, events)
+    except OSError as error:
+        raise StorageError(
+            f"Session {task_id} could not be stored ({reason(error)}); nothing of it was kept. "
+            f"Make {home.parent} writable or free some space, then try again."
+        ) from error
 
 
 def settled_up_to(events: Sequence[Event], at: int) -> int:
@@ -75,13 +85,16 @@ def _of_its_own(fact: Fact) -> Fact:
     return replace(fact, parent=None, depth=0) if isinstance(fact, TaskOpened) else fact
 
 
-def _build(source: Path, home: Path, events: Iterator[Event]) -> None:
+def _build(home: Path, events: Iterator[Event], *, outputs_of: Path | None = None) -> None:
+    private_folder(home.parent)
+    _clear_abandoned(home.parent)
     building = private_folder(home.with_name(f"{_UNFINISHED}{home.name}-{os.urandom(4).hex()}"))
     lock = TaskLock(building)
     try:
         blobs = Blobs(building / "blobs")
-        put(building / JOURNAL, (line_from(event, blobs) for event in events))
-        _copy_outputs(source / OUTPUT_FOLDER, building / OUTPUT_FOLDER)
+        put(building / JOURNAL, (_line(event, blobs) for event in events))
+        if outputs_of:
+            _copy_outputs(outputs_of / OUTPUT_FOLDER, building / OUTPUT_FOLDER)
         kp("fork.built")
         building.rename(home)
         kp("fork.renamed")
@@ -91,6 +104,13 @@ def _build(source: Path, home: Path, events: Iterator[Event]) -> None:
         raise
     finally:
         lock.release()
+
+
+def _line(event: Event, blobs: Blobs) -> bytes:
+    line = line_from(event, blobs)
+    if len(line) > LONGEST:
+        raise StorageError(f"Event {event.seq} is too large for a journal: {len(line):,} bytes.")
+    return line
 
 
 def _copy_outputs(source: Path, copy: Path) -> None:

@@ -71,6 +71,8 @@ def see(summary: TaskSummary, event: Event) -> TaskSummary:
 def words_of(fact: Fact) -> str:
     """The searchable text of a fact."""
     match fact:
+        case TaskOpened(text=text, title=title) if title and title not in text:
+            return f"{title}\n{text}"
         case TaskOpened(text=text) | UserSpoke(text=text) | Answered(text=text):
             return text
         case QueueEdited(text=str() as text):
@@ -120,10 +122,10 @@ _NOT_SAID = ("tool", "type", "status", "mode")
 
 def _after(summary: TaskSummary, event: Event) -> TaskSummary:
     match event.fact:
-        case TaskOpened(text=text, workspace=workspace, parent=parent, mode=mode):
+        case TaskOpened(workspace=workspace, parent=parent, mode=mode) as opened:
             return replace(
                 summary,
-                title=" ".join(text.split())[:TITLE_LENGTH],
+                title=" ".join((opened.title or opened.text).split())[:TITLE_LENGTH],
                 workspace=workspace,
                 parent=parent,
                 mode=mode,

@@ -64,10 +64,8 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """A file that a call creates, replaces or deletes, with its hash before and after.
-
-    An empty hash means that the file does not exist.
-    """
+    """A file that a call creates, replaces or deletes, with its hash before and after. An empty
+    hash means that the file does not exist."""
 
     path: str
     before: str = ""
@@ -124,6 +122,8 @@ class TaskOpened(Lasting, frozen=True, kw_only=True):
     """Whether it may change nothing, whatever its mode."""
     budget: Spent = Spent()
     """What an agent may use at most; 0 means no limit of its own."""
+    title: str = ""
+    """The title of an imported session, if it has one besides its text."""
 
 
 class TaskReopened(Lasting, frozen=True, kw_only=True):

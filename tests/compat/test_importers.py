@@ -1,0 +1,232 @@
+"""Sessions of other agents as sessions here: every format, damaged files, and the command."""
+
+import json
+import os
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from llm_server import LlmServer, finish
+from rookery.compat.cli import IMPORTERS
+from rookery.compat.importers.foreign_sessions import ForeignSession, Problems
+from rookery.compat.importers.imported_facts import NO_RESULT, imported_events
+from rookery.core.blocks import Image, Text, ToolCall, ToolResult
+from rookery.core.facts import Event
+from rookery.core.folds.history import Turn, history
+from rookery.core.folds.task_state import fold
+from rookery.core.folds.view import View
+from rookery.engine.ports.model import ModelInfo, ModelRequest
+from rookery.providers import anthropic, gemini, openai, responses
+from rookery.providers.vendors import VENDORS
+from rookery.storage.cli.session_listing import view_of
+from support.foreign_homes import DAY, FAILED, FIXED, LAST, LOOK, NEXT, PROMPT, READ, WRITERS
+from support.provider_validators import (
+    validate_anthropic,
+    validate_chat,
+    validate_gemini,
+    validate_responses,
+)
+from support.terminal_session import Installed, at
+
+SEEING = ModelInfo(id="m", provider="p", images=True, thinking=True, caching=True)
+AGENTS = list(WRITERS)
+MIB = 1 << 20
+
+
+def found(agent: str, home: Path) -> ForeignSession:
+    importer = IMPORTERS[agent]
+    [session] = [each for root in importer.roots(home, {}) for each in importer.find(root)]
+    return session
+
+
+def read(agent: str, home: Path) -> tuple[list[Event], Problems]:
+    problems = Problems()
+    session = found(agent, home)
+    entries = IMPORTERS[agent].read(session, problems)
+    return list(imported_events(session, agent, entries, "/work", problems)), problems
+
+
+def check_resumable(events: list[Event]) -> View:
+    """It folds, nothing in it waits to be done, and every provider accepts the next request."""
+    state = fold(events)
+    assert not state.pending
+    assert not state.running
+    assert not state.unread
+    request = ModelRequest(system="s", turns=history(events))
+    validate_anthropic(anthropic.body(request, SEEING))
+    validate_responses(responses.body(request, SEEING))
+    validate_gemini(gemini.body(request, SEEING))
+    for vendor in ("openai", "mistral"):
+        validate_chat(openai.body(request, SEEING, VENDORS[vendor]))
+    return view_of(events)
+
+
+def shape(turns: list[Turn]) -> list[tuple[str, ...]]:
+    return [(turn.role, *map(_word, turn.blocks)) for turn in turns]
+
+
+def _word(block: object) -> str:
+    match block:
+        case ToolCall():
+            return "call"
+        case ToolResult(text=text, is_error=failed):
+            return f"{text}{' (failed)' if failed else ''}"
+        case Image():
+            return "image"
+        case Text(text=text):
+            known = [words for words in (PROMPT, LOOK, FIXED, NEXT, LAST) if words in text]
+            return known[0] if known else "note"
+        case _:
+            return "?"
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_messages_calls_and_results_are_kept_in_order(agent: str, tmp_path: Path):
+    WRITERS[agent](tmp_path, tmp_path / "work")
+    events, problems = read(agent, tmp_path)
+    assert problems.reasons == []
+    check_resumable(events)
+    assert shape(history(events)) == [
+        ("user", PROMPT, "image"),
+        ("assistant", LOOK, "call", "call"),
+        ("user", READ, f"{FAILED} (failed)"),
+        ("assistant", FIXED),
+        ("user", NEXT),
+        ("assistant", LAST),
+        ("user", "note"),
+    ]
+    assert events[0].ts == DAY
+    assert fold(events).spent.tokens == (4 * 105 if agent == "claude" else 105)
+    assert (fold(events).spent.cost > 0) == (agent in ("roo", "cline", "kilo", "opencode"))
+
+
+def _spoilt(file: Path) -> Iterator[bytes]:
+    """The file without each of its lines, with each cut in half, and cut off in the middle."""
+    lines = file.read_bytes().splitlines(keepends=True)
+    for place, line in enumerate(lines):
+        yield b"".join([*lines[:place], *lines[place + 1 :]])
+        yield b"".join([*lines[:place], line[: len(line) // 2], b"\n", *lines[place + 1 :]])
+    yield b"".join(lines)[: file.stat().st_size // 2]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_whatever_is_damaged_the_rest_can_be_resumed(agent: str, tmp_path: Path):
+    file = WRITERS[agent](tmp_path, tmp_path / "work")
+    imported = 0
+    for data in _spoilt(file):
+        file.write_bytes(data)
+        events, _ = read(agent, tmp_path)
+        imported += bool(events)
+        if events:
+            check_resumable(events)
+    assert imported or agent == "gemini"  # one JSON object: damaged, it cannot be read at all
+
+
+def test_a_damaged_line_is_counted_and_its_call_gets_a_result(tmp_path: Path):
+    file = WRITERS["codex"](tmp_path, tmp_path)
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[10] = b'{"timestamp": "2025\xff\n'
+    file.write_bytes(b"".join(lines))
+    events, problems = read("codex", tmp_path)
+    assert (problems.count, problems.reasons) == (1, ["line 11: not valid JSON"])
+    assert f"{NO_RESULT} (failed)" in shape(history(events))[2]
+
+
+def test_a_large_file_is_read_line_by_line(tmp_path: Path):
+    file = WRITERS["codex"](tmp_path, tmp_path)
+    start, *_ = file.read_text().splitlines()
+    with file.open("w") as out:
+        out.write(f"{start}\n")
+        for number in range(40):
+            text = f"{number} " + "x" * MIB
+            content = [{"type": "input_text", "text": text}]
+            item = {"type": "message", "role": "user", "content": content}
+            out.write(json.dumps({"type": "response_item", "payload": item}) + "\n")
+    session, problems = found("codex", tmp_path), Problems()
+    tracemalloc.start()
+    events = imported_events(session, "x", IMPORTERS["codex"].read(session, problems), "", problems)
+    count = sum(1 for _ in events)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 42
+    assert peak < 16 * MIB
+
+
+def test_a_summary_replaces_what_was_before_it(tmp_path: Path):
+    file = WRITERS["claude"](tmp_path, tmp_path)
+    boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": None}
+    told = {"message": {"role": "user", "content": "It was about a parser."}, "parentUuid": "b"}
+    with file.open("a") as out:
+        out.write(json.dumps({**boundary, "logicalParentUuid": "a6"}) + "\n")
+        out.write(
+            json.dumps({"type": "user", "uuid": "c", "isCompactSummary": True, **told}) + "\n"
+        )
+    events, _ = read("claude", tmp_path)
+    check_resumable(events)
+    [only] = history(events)
+    assert "It was about a parser." in str(only)
+    assert FIXED not in str(only)
+
+
+def test_messages_that_were_taken_back_are_not_sent(tmp_path: Path):
+    file = WRITERS["codex"](tmp_path, tmp_path)
+    back = {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}}
+    with file.open("a") as out:
+        out.write(json.dumps(back) + "\n")
+    events, _ = read("codex", tmp_path)
+    check_resumable(events)
+    assert shape(history(events))[3:] == [("assistant", FIXED), ("user", "note")]
+
+
+class TestCommand:
+    @pytest.fixture
+    def rookery(self, tmp_path: Path) -> Installed:
+        rookery = Installed(tmp_path)
+        for write in WRITERS.values():
+            write(Path(rookery.environ["HOME"]), rookery.workspace)
+        return rookery
+
+    def test_sessions_are_found_imported_once_and_continued(self, rookery: Installed):
+        home = Path(rookery.environ["HOME"])
+        before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+        listed = json.loads(rookery.run("import", "--json").stdout)["sessions"]
+        assert [each["agent"] for each in listed] == AGENTS
+        assert not rookery.sessions()
+        for agent in AGENTS:
+            assert "Imported 1 session." in rookery.run("import", agent).stdout
+            again = json.loads(rookery.run("import", agent, "--json").stdout)["sessions"]
+            assert [each["state"] for each in again] == ["known"]
+        assert len(rookery.sessions()) == len(AGENTS)
+        assert "Parser repair" in rookery.run("list").stdout
+        assert len(rookery.run("search", "parse.py").stdout.splitlines()) >= len(AGENTS)
+        shown = rookery.run("show", again[0]["session"]).stdout
+        places = [shown.index(words) for words in (PROMPT, LOOK, FIXED, NEXT, LAST)]
+        assert places == sorted(places)
+        for each in rookery.sessions():
+            with LlmServer([finish("Went on.")]) as server:
+                done = rookery.run("-p", *at(server), "--resume", each["id"], "Go on")
+            assert (done.returncode, done.stdout) == (0, "Went on.\n"), done.stderr
+            assert READ in str(server.requests[0].body)
+        assert before == {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+    def test_other_folders_need_all_and_here_moves_them(self, rookery: Installed):
+        other = rookery.workspace.parent / "other"
+        other.mkdir()
+        none = rookery.run("import", "claude", "-w", str(other))
+        assert (none.returncode, none.stdout) == (1, "")
+        assert "--all" in none.stderr
+        assert rookery.run("import", "--all").returncode == 2
+        assert rookery.run("import", "claude", "--all", "--here", "-w", str(other)).returncode == 0
+        listed = rookery.run("list", "--format", "json", "-w", str(other)).stdout
+        assert [each["workspace"] for each in json.loads(listed)["sessions"]] == [str(other)]
+
+    def test_what_cannot_be_read_is_reported(self, rookery: Installed):
+        [file] = Path(rookery.environ["HOME"]).rglob("rollout-*.jsonl")
+        with file.open("ab") as out:
+            out.write(b"\x1b[31mno json\n")
+        done = rookery.run("import", "codex")
+        assert done.returncode == 0
+        assert f"1 record of {file} could not be read:\n    line 18: not valid JSON" in done.stderr
+        assert os.access(file, os.R_OK)
