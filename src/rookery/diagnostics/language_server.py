@@ -80,7 +80,7 @@ class LanguageServer:
                 group.start_soon(self._introduce, connection)
                 await connection.listen()
                 group.cancel_scope.cancel()
-            self._stop(f"It ended.{_last_words(process)}")
+            self._stop(f"It ended.{_stderr_line(process)}")
         except* ServerGone as gone:
             self._stop(str(gone.exceptions[0]))
         finally:
@@ -340,7 +340,7 @@ def _stamp(file: Path) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_size
 
 
-def _last_words(process: PipedProcess) -> str:
+def _stderr_line(process: PipedProcess) -> str:
     """The first line of its standard error that speaks of an error, or the last one."""
     said = process.tail.decode("utf-8", "replace").split("\n")
     lines = [line.strip() for line in said if line.strip()]

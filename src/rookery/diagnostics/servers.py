@@ -18,7 +18,7 @@ from rookery.diagnostics.languages import SERVERS, FoundServer, added_servers, f
 from rookery.diagnostics.lsp_wire import ServerGone
 from rookery.diagnostics.problems import Diagnostic, new_problems
 
-LIVES = 2
+MAX_STARTS = 2
 """How often a server is started."""
 MOST_SERVERS = 6
 LARGEST_TEXT = 1_000_000
@@ -152,14 +152,14 @@ class LanguageServers:
 
     async def _keep_running(self, slot: _Slot) -> None:
         if await self._allowed():
-            for _ in range(LIVES):
+            for _ in range(MAX_STARTS):
                 slot.known.clear()
                 slot.settled = False
                 slot.server = LanguageServer(slot.found, self._workspace, self._start)
                 slot.begun.set()
                 await slot.server.run()
             self.notes.append(
-                f"{slot.found.program} ended {LIVES} times and is not used again in this run. "
+                f"{slot.found.program} ended {MAX_STARTS} times and is not used again in this run. "
                 f"{slot.server.failure if slot.server else ''}"
             )
         slot.given_up = True

@@ -329,12 +329,12 @@ def _end_of_agent(log: EventLog) -> AgentEnd:
             case TaskFailed(message=message):
                 return AgentEnd("failed", message, used)
             case TaskClosed(fate=fate, reason=reason):
-                return AgentEnd(fate or "stopped", _with_last_words(reason, log), used)
+                return AgentEnd(fate or "stopped", _with_last_message(reason, log), used)
             case _:
                 pass
     return AgentEnd("stopped", "", used)
 
 
-def _with_last_words(reason: str, log: EventLog) -> str:
+def _with_last_message(reason: str, log: EventLog) -> str:
     words = log.state.words or ""
     return "\n".join(filter(None, [reason and f"Reason: {reason.rstrip('.')}.", words]))
