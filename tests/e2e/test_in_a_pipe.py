@@ -93,7 +93,7 @@ def test_the_list_that_a_loop_reads_is_left_alone(rookery: Installed):
         check=False,
     )
     assert done.stdout == "One.\nOne.\n"
-    assert "note: Standard input was not read, because the calling script has the same." in (
+    assert "note: Standard input was not read, because the calling script uses it too." in (
         done.stderr
     )
 
