@@ -187,6 +187,7 @@ def test_the_budget_ends_the_review(rookery: Installed, project: Path):
     assert done.returncode == 4
     assert len(server.requests) == 2
     assert "The review is not complete" in done.stdout
+    assert "No findings" not in done.stdout
 
 
 HOSTILE = """\

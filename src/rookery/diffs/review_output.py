@@ -85,14 +85,15 @@ def _indented(text: str, width: int) -> str:
 def _closing(result: ReviewResult) -> Iterator[str]:
     if result.summary:
         yield harmless(result.summary)
-    yield f"{_tally(result.findings)} in {counted(len(result.files), 'file')}."
+    if result.findings or result.complete:
+        yield f"{_tally(result.findings)} in {counted(len(result.files), 'file')}."
     for each in result.left_out:
         yield f"Left out: {harmless_line(each.path)} ({each.reason})."
     if result.dropped:
         about = counted(result.dropped, "finding")
         yield f"Dropped: {about} about files that are not in the change."
     if not result.complete:
-        yield f"The review is not complete: {harmless(result.reason)}"
+        yield f"The review is not complete. {harmless(result.reason)}"
 
 
 def _tally(findings: Sequence[ReviewFinding]) -> str:
