@@ -62,7 +62,7 @@ QUESTION = "Commit? [y]es, [e]dit, [r]egenerate, [n]o: "
 @click.command()
 @click.option("-a", "--all", "every", is_flag=True, help="Commit all changes, including new files.")
 @click.option(
-    "--session", help=f"Use the task of this session as the reason; {LAST} for the last one."
+    "--session", help=f"Use the prompt of this session as the reason; {LAST} for the last one."
 )
 @click.option("--conventional", is_flag=True, help="Write the subject as type(scope): subject.")
 @click.option("-y", "--yes", is_flag=True, help="Commit without asking.")
@@ -78,7 +78,7 @@ def command(
     workspace: Path,
     **model: Any,
 ) -> int:
-    """Write a commit message for what is staged, show it, and commit.
+    """Write a commit message for the staged changes, show it, and commit.
 
     Without a terminal the message is printed and nothing is committed, unless -y is given.
     """

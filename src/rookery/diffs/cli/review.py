@@ -89,9 +89,9 @@ def command(
     workspace: Path,
     **model: Any,
 ) -> int:
-    """Review a change: uncommitted ones by default, or a range (main..topic), a commit, a patch.
+    """Review uncommitted changes, a range (main..topic), a commit or a patch.
 
-    Nothing is changed and no command is run, whatever the change says.
+    A review only reads: it changes no files and runs no commands.
     """
     places, flags = find_places(os.environ), ModelFlags(**model)
     change = _change(words, staged=staged, base=base, patch=patch, pr=pr, folder=workspace)
