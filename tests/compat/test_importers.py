@@ -13,7 +13,7 @@ from rookery.compat.cli import IMPORTERS
 from rookery.compat.importers.foreign_sessions import ForeignSession, Problems
 from rookery.compat.importers.imported_facts import NO_RESULT, imported_events
 from rookery.core.blocks import Image, Text, ToolCall, ToolResult
-from rookery.core.facts import Event
+from rookery.core.facts import Event, Spent
 from rookery.core.folds.history import Turn, history
 from rookery.core.folds.task_state import fold
 from rookery.core.folds.view import View
@@ -54,6 +54,7 @@ def check_resumable(events: list[Event]) -> View:
     assert not state.pending
     assert not state.running
     assert not state.unread
+    assert state.spent == Spent()
     request = ModelRequest(system="s", turns=history(events))
     validate_anthropic(anthropic.body(request, SEEING))
     validate_responses(responses.body(request, SEEING))
@@ -87,7 +88,7 @@ def test_messages_calls_and_results_are_kept_in_order(agent: str, tmp_path: Path
     WRITERS[agent](tmp_path, tmp_path / "work")
     events, problems = read(agent, tmp_path)
     assert problems.reasons == []
-    check_resumable(events)
+    usage = check_resumable(events).usage
     assert shape(history(events)) == [
         ("user", PROMPT, "image"),
         ("assistant", LOOK, "call", "call"),
@@ -98,8 +99,9 @@ def test_messages_calls_and_results_are_kept_in_order(agent: str, tmp_path: Path
         ("user", "note"),
     ]
     assert events[0].ts == DAY
-    assert fold(events).spent.tokens == (4 * 105 if agent == "claude" else 105)
-    assert (fold(events).spent.cost > 0) == (agent in ("roo", "cline", "kilo", "opencode"))
+    requests = 4 if agent == "claude" else 1
+    assert (usage.tokens_in, usage.tokens_out) == (requests * 100, requests * 5)
+    assert usage.cost == (0.5 if agent in ("roo", "cline", "kilo", "opencode") else 0)
 
 
 def _spoilt(file: Path) -> Iterator[bytes]:
@@ -150,7 +152,7 @@ def test_a_large_file_is_read_line_by_line(tmp_path: Path):
     count = sum(1 for _ in events)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 42
+    assert count == 43
     assert peak < 16 * MIB
 
 

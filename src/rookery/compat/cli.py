@@ -182,7 +182,8 @@ def _report(outcomes: Sequence[ImportOutcome], as_json: bool) -> None:
         print(f"{_STATES[each.state]}  {each.id[:8]}  {_title(each.source, 60)}")
         if each.problems:
             unread = counted(each.problems, "record")
-            print(f"  {unread} of {each.source.path} could not be read:", file=sys.stderr)
+            where = harmless_line(str(each.source.path))
+            print(f"  {unread} of {where} could not be read:", file=sys.stderr)
             for why in each.reasons:
                 print(f"    {harmless_line(why)}", file=sys.stderr)
     imported = [each for each in outcomes if each.state == "imported"]
@@ -253,7 +254,7 @@ def _table(found: Sequence[ForeignSession]) -> Iterator[str]:
 
 
 def _title(session: ForeignSession, width: int) -> str:
-    return cut(one_line(session.title), width) or harmless_line(session.id)
+    return cut(one_line(session.title), width)
 
 
 def _size(size: int) -> str:
