@@ -2,9 +2,12 @@
 
 import json
 import os
+import random
 import tracemalloc
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +21,7 @@ from rookery.core.folds.history import Turn, history
 from rookery.core.folds.task_state import fold
 from rookery.core.folds.view import View
 from rookery.engine.ports.model import ModelInfo, ModelRequest
+from rookery.protocol.codec import event_from_json, event_to_json
 from rookery.providers import anthropic, gemini, openai, responses
 from rookery.providers.vendors import VENDORS
 from rookery.storage.cli.session_listing import view_of
@@ -32,6 +36,7 @@ from support.terminal_session import Installed, at
 
 SEEING = ModelInfo(id="m", provider="p", images=True, thinking=True, caching=True)
 AGENTS = list(WRITERS)
+LINES = ("claude", "codex")
 MIB = 1 << 20
 
 
@@ -124,6 +129,33 @@ def test_whatever_is_damaged_the_rest_can_be_resumed(agent: str, tmp_path: Path)
         if events:
             check_resumable(events)
     assert imported or agent == "gemini"  # one JSON object: damaged, it cannot be read at all
+
+
+ODD: list[Any] = [None, True, -5, 1e308, 10**25, "", "\ud83d", [], {}, [None], [{"type": "text"}]]
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every dictionary and list in it, with each key."""
+    if isinstance(value, dict | list):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from _places(value[key])
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_values_of_any_type_do_no_harm(agent: str, tmp_path: Path):
+    file = WRITERS[agent](tmp_path, tmp_path / "work")
+    whole, chance = file.read_text(), random.Random(agent)
+    for _ in range(60):
+        lines = [json.loads(line) for line in whole.splitlines()] if agent in LINES else None
+        value = lines or json.loads(whole)
+        for inside, key in chance.sample(list(_places(value)), 2):
+            inside[key] = deepcopy(chance.choice(ODD))
+        file.write_text("\n".join(map(json.dumps, lines)) if lines else json.dumps(value))
+        events, _ = read(agent, tmp_path)
+        assert [event_from_json(event_to_json(event)) for event in events] == events
+        if events:
+            check_resumable(events)
 
 
 def test_a_damaged_line_is_counted_and_its_call_gets_a_result(tmp_path: Path):

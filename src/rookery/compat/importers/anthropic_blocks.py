@@ -9,6 +9,7 @@ from rookery.compat.importers.foreign_sessions import (
     Record,
     ResultEntry,
     UserEntry,
+    dollars,
     inline_image,
     number,
     record,
@@ -54,7 +55,7 @@ def usage_of(usage: object, cost: object = None) -> Usage:
         tokens_out=number(known.get("output_tokens")),
         cache_reads=reads,
         cache_writes=writes,
-        cost=float(cost) if isinstance(cost, int | float) else None,
+        cost=dollars(cost),
     )
 
 

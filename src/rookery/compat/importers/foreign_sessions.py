@@ -28,6 +28,9 @@ LARGEST_FILE = 256 * MIB
 HEAD = 256 * KIB
 REASONS_KEPT = 5
 _SHOWN_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_LATEST = 4_102_444_800_000
+"""Milliseconds until 2100. A later time would move everything after it."""
+_MOST_TOKENS = 10**12
 Record: TypeAlias = dict[str, Any]
 
 
@@ -227,17 +230,22 @@ def measured(path: Path) -> tuple[int, int]:
 
 
 def milliseconds(value: object) -> int:
-    """A time as agents write it: ISO 8601, or milliseconds. 0 if it is neither."""
-    if isinstance(value, int | float):
-        return max(0, int(value))
-    try:
-        return int(datetime.fromisoformat(str(value)).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        return 0
+    """A time as agents write it: ISO 8601 or milliseconds. 0 if it is not plausible."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value).timestamp() * 1000
+        except (ValueError, OverflowError):
+            return 0
+    return int(value) if isinstance(value, int | float) and 0 < value < _LATEST else 0
 
 
 def number(value: object) -> int:
-    return int(value) if isinstance(value, int | float) and value > 0 else 0
+    """A number of tokens; 0 if it is not plausible."""
+    return int(value) if isinstance(value, int | float) and 0 < value < _MOST_TOKENS else 0
+
+
+def dollars(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and 0 <= value < _MOST_TOKENS else None
 
 
 def text(value: object) -> str:

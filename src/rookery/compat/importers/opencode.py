@@ -17,6 +17,7 @@ from rookery.compat.importers.foreign_sessions import (
     ResultEntry,
     SummaryEntry,
     UserEntry,
+    dollars,
     files_below,
     inline_image,
     json_file,
@@ -132,13 +133,12 @@ def _usage(message: Record) -> Usage:
     tokens = record(message.get("tokens"))
     cache = record(tokens.get("cache"))
     reads, writes = number(cache.get("read")), number(cache.get("write"))
-    cost = message.get("cost")
     return Usage(
         tokens_in=number(tokens.get("input")) + reads + writes,
         tokens_out=number(tokens.get("output")) + number(tokens.get("reasoning")),
         cache_reads=reads,
         cache_writes=writes,
-        cost=float(cost) if isinstance(cost, int | float) else None,
+        cost=dollars(message.get("cost")),
     )
 
 

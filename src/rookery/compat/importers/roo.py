@@ -25,6 +25,7 @@ from rookery.compat.importers.foreign_sessions import (
     SummaryEntry,
     UserEntry,
     decode,
+    dollars,
     files_below,
     json_array,
     json_file,
@@ -93,7 +94,7 @@ def _listed(agent: str, folder: Path, item: Record) -> ForeignSession:
         path=folder,
         folder=where or _folder_in(folder / MESSAGES),
         title=text(item.get("task")) or _first_row(folder / _ROWS),
-        updated=number(item.get("ts")) or updated,
+        updated=milliseconds(item.get("ts")) or updated,
         size=size,
     )
 
@@ -194,13 +195,12 @@ def _usage(row: Record) -> Usage:
     if not isinstance(info, dict):
         return Usage()
     reads, writes = number(info.get("cacheReads")), number(info.get("cacheWrites"))
-    cost = info.get("cost")
     return Usage(
         tokens_in=number(info.get("tokensIn")),
         tokens_out=number(info.get("tokensOut")),
         cache_reads=reads,
         cache_writes=writes,
-        cost=float(cost) if isinstance(cost, int | float) else None,
+        cost=dollars(info.get("cost")),
     )
 
 
