@@ -16,6 +16,7 @@ from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers import linux_driver
+from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
 from textual.keys import Keys
 from textual.message import Message
@@ -81,6 +82,18 @@ def early_message(keys: str) -> str:
     return lines + ("\r" if is_sent else "")
 
 
+class TerminalWriter(WriterThread):
+    """Discards what it is given once the terminal is gone. The queue is bounded: without a reader,
+    the next write would block forever."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except OSError:
+            while self._queue.get() is not None:
+                pass
+
+
 class ScreenDriver(LinuxDriver):
     """Draws on standard output, so that standard error can be redirected. The terminal is
     restored even if the process is killed."""
@@ -98,6 +111,7 @@ class ScreenDriver(LinuxDriver):
         assert isinstance(ANSI_SEQUENCES_KEYS, dict)
         ANSI_SEQUENCES_KEYS.update(dict.fromkeys(_LINE_BREAKS, (Keys.ControlJ,)))
         linux_driver.XTermParser = KeyParser  # type: ignore[attr-defined]
+        linux_driver.WriterThread = TerminalWriter  # type: ignore[attr-defined]
         assert sys.__stdout__
         self._file = sys.__stdout__
         self.typed_ahead = False
