@@ -61,8 +61,10 @@ def test_the_changes_of_a_session_are_shown_and_it_is_left(rookery: Installed):
         terminal.type("/diff")
         terminal.wait_for("a.txt (added)")
         terminal.wait_for("+new line")
+        terminal.wait_for("Done. [Enter")
         terminal.type("/usage")
         terminal.wait_for("tokens in")
+        terminal.wait_for("Done. [Enter")
         terminal.type("/quit")
         terminal.exit_code()
     assert "Continue with" not in terminal.screen

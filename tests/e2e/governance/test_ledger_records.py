@@ -5,6 +5,7 @@ Tests of the file itself are in tests/governance/ledger.
 
 import json
 import os
+import shutil
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from llm_server import LlmServer, finish
 from rookery.core.facts import Asked, Noted, Unrecorded
+from rookery.sandbox.layers import PROGRAMS
 from support.agent_trace_format import AGENT_TRACE
 from support.governed_session import (
     Governed,
@@ -250,6 +252,8 @@ def test_a_forged_approval_in_the_workspace_is_ignored(governed: Governed):
 
 
 def test_a_formatted_file_is_recorded_as_it_is_on_disk(governed: Governed):
+    if not shutil.which("bwrap", path=PROGRAMS):
+        pytest.skip("bubblewrap is not installed; with Landlock alone sed cannot replace a file")
     governed.settings('checks = ["cat missing"]\nformatters = ["*.py: sed -i s/one/two/ {file}"]\n')
     done = governed.alone([choose()], [write(JWT, "one\n")], [write(JWT, "one one\n")])
     assert done.exit_code == 0, done.stderr
