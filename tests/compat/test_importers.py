@@ -50,7 +50,7 @@ def read(agent: str, home: Path) -> tuple[list[Event], Problems]:
     problems = Problems()
     session = found(agent, home)
     entries = IMPORTERS[agent].read(session, problems)
-    return list(imported_events(session, agent, entries, "/work", problems)), problems
+    return list(imported_events(session, agent, entries, "/home/ada/shop", problems)), problems
 
 
 def check_resumable(events: list[Event]) -> View:

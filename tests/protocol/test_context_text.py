@@ -25,7 +25,7 @@ def test_the_use_of_the_window_adds_up():
 def test_rules_files_are_listed_with_the_path_to_edit():
     assert list(rules_lines(CONTEXT)) == [
         "      30 tokens  CLAUDE.md",
-        "To edit one, open it in your editor: /work/CLAUDE.md",
+        "To edit one, open it in your editor: /home/ada/shop/CLAUDE.md",
     ]
     assert "/init" in next(rules_lines(replace(CONTEXT, parts=())))
 

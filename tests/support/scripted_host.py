@@ -41,7 +41,7 @@ MODES = (KnownMode(slug="code", name="Code"), KnownMode(slug="architect", name="
 
 
 CONTEXT = KnownContext(
-    workspace="/work",
+    workspace="/home/ada/shop",
     mode="code",
     model="m",
     window=10_000,

@@ -103,7 +103,7 @@ def _files_of(parts: "HostParts", settings: Settings, *, trusted: bool) -> Instr
 def _prompt_and_tools(
     composed: Composition, used: Iterable[ContextPart], listing: str
 ) -> Iterator[ContextPart]:
-    """Yield what is not read from files. The bytes are in `tokens` for now."""
+    """Yield the parts that do not come from files. The bytes are in `tokens` for now."""
     inside = [each for each in used if each.sent]
     yield ContextPart(
         kind="prompt",

@@ -122,7 +122,7 @@ class OpenTask(Struct, frozen=True, kw_only=True):
 
 
 class ReopenTask(Struct, frozen=True, kw_only=True):
-    """Go on with a task. Without a level it has the one that the host was started with."""
+    """Continue a task. Without a level, it has the one that the host was started with."""
 
     task_id: str
     level: Level | None = None
