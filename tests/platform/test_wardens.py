@@ -1,4 +1,4 @@
-"""Wardens that are started before their command is known."""
+"""Wardens that are forked from a process kept ready."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.errors import ToolError
 from rookery.platform.own_programs import own_script
-from rookery.platform.wardens import WaitingWarden, WardensInAdvance
+from rookery.platform.wardens import ForkedWardens, WaitingWarden
 from rookery.workspace.terminal import Terminal
 from support.actions import Unkept
 
@@ -26,13 +26,13 @@ PATIENCE = 60
 
 
 @pytest.fixture
-def wardens() -> Iterator[WardensInAdvance]:
-    with closing(WardensInAdvance()) as wardens:
+def wardens() -> Iterator[ForkedWardens]:
+    with closing(ForkedWardens()) as wardens:
         yield wardens
 
 
 @pytest.fixture
-def fresh(tmp_path: Path, wardens: WardensInAdvance) -> Terminal:
+def fresh(tmp_path: Path, wardens: ForkedWardens) -> Terminal:
     return Terminal(tmp_path, QUICK, wardens=wardens)
 
 
@@ -46,40 +46,48 @@ async def run(
         return started.warden, text, (await started.end()).exit_code
 
 
-def waiting() -> set[int]:
-    """The wardens that are ours and have no command."""
-    return set(WaitingWarden.pids)
+def server(wardens: ForkedWardens) -> int:
+    assert wardens.server
+    return wardens.server.pid
 
 
 @pytest.fixture
 async def shell(fresh: Terminal) -> Terminal:
-    """One that has run two commands, so that a warden waits for the third."""
-    for _ in range(2):
-        await run(fresh, "true")
+    """One that has run a command, so that its fork server runs."""
+    await run(fresh, "true")
     return fresh
 
 
-async def test_the_second_command_has_a_warden_wait_for_the_third(tmp_path: Path, fresh: Terminal):
+async def test_one_process_forks_all_wardens_and_they_are_our_children(
+    tmp_path: Path, fresh: Terminal, wardens: ForkedWardens
+):
     (tmp_path / "inner").mkdir()
-    await run(fresh, "true")
-    assert waiting() == set()
-    second, _, _ = await run(fresh, "true")
-    (spare,) = waiting()
-    assert spare != second
-    assert await run(fresh, "pwd; exit 3", cwd="inner") == (spare, f"{tmp_path}/inner\n", 3)
+    family = "read -r _ _ _ parent _ session _ < /proc/$PPID/stat; echo $parent $session; pwd"
+    runs = [await run(fresh, f"{family}; exit 3", cwd="inner") for _ in range(2)]
+    for warden, text, code in runs:
+        assert (text, code) == (f"{os.getpid()} {warden}\n{tmp_path}/inner\n", 3)
+    (first, _, _), (second, _, _) = runs
+    assert len({first, second, server(wardens)}) == 3
+    assert WaitingWarden.pids == set()
 
 
-async def test_a_warden_that_waits_knows_nothing_of_ours(
-    tmp_path: Path, fresh: Terminal, monkeypatch: pytest.MonkeyPatch
+async def test_a_fork_server_knows_nothing_of_ours(
+    fresh: Terminal, wardens: ForkedWardens, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("A_SECRET", "x")
-    for _ in range(2):
-        await run(fresh, "true")
-    (spare,) = waiting()
-    proc = Path(f"/proc/{spare}")
+    await run(fresh, "true")
+    proc = Path(f"/proc/{server(wardens)}")
     # Python itself may have chosen a locale there
     assert b"A_SECRET" not in (proc / "environ").read_bytes()
-    assert (os.readlink(proc / "cwd"), os.getsid(spare)) == ("/", spare)
+    assert os.readlink(proc / "cwd") == "/"
+
+
+async def test_a_command_has_no_file_of_its_warden_and_its_fork_server(shell: Terminal):
+    _, text, _ = await run(shell, "ls -l /proc/self/fd | sed -n 's/.* -> //p'")
+    places = [each.partition(":")[0] for each in text.splitlines()]
+    assert [each for each in places if not each.startswith("/proc/")] == [
+        *("/dev/null", "pipe", "pipe")  # the second pipe is the one to sed
+    ]
 
 
 async def test_a_command_gets_the_variables_of_its_own_time(
@@ -89,67 +97,84 @@ async def test_a_command_gets_the_variables_of_its_own_time(
     assert (await run(shell, 'echo "$SINCE_THEN"'))[1] == "a=b\nc\n"
 
 
-async def test_a_command_on_a_terminal_does_not_get_the_one_for_a_pipe(shell: Terminal):
-    spare = waiting()
-    warden, text, _ = await run(shell, "test -t 1 && echo yes", terminal=True)
-    assert (text.strip(), waiting()) == ("yes", spare)
-    assert warden not in spare
+async def test_a_command_gets_a_terminal_from_the_same_server(
+    shell: Terminal, wardens: ForkedWardens
+):
+    before = server(wardens)
+    _, text, _ = await run(shell, "test -t 0 && test -t 1 && tty", terminal=True)
+    assert text.startswith("/dev/pts/")
+    assert server(wardens) == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
-async def test_one_that_was_killed_while_it_waited_is_replaced(
-    shell: Terminal, number: signal.Signals
+async def test_a_server_that_was_killed_costs_no_command(
+    shell: Terminal, wardens: ForkedWardens, number: signal.Signals
 ):
-    (spare,) = waiting()
-    watched = os.pidfd_open(spare)
-    os.kill(spare, number)
+    watched = os.pidfd_open(server(wardens))
+    os.kill(server(wardens), number)
     with anyio.fail_after(PATIENCE):
         await anyio.wait_readable(watched)
     os.close(watched)
-    warden, text, code = await run(shell, "echo ran")
-    assert (warden != spare, text, code) == (True, "ran\n", 0)
+    for word in ("first", "second"):
+        _, text, code = await run(shell, f"echo {word}")
+        assert (text, code) == (f"{word}\n", 0)
+    assert wardens.server
 
 
-async def test_one_that_was_stopped_costs_its_command_but_hangs_nothing(shell: Terminal):
-    (spare,) = waiting()
-    os.kill(spare, signal.SIGSTOP)
-    with anyio.fail_after(PATIENCE), pytest.raises(ToolError, match="could not be started"):
-        await run(shell, "echo never", seconds=0.3)
-    assert spare not in WaitingWarden.pids
+async def test_a_server_that_was_stopped_hangs_nothing(shell: Terminal, wardens: ForkedWardens):
+    stopped = server(wardens)
+    os.kill(stopped, signal.SIGSTOP)
+    with anyio.fail_after(PATIENCE):
+        assert (await run(shell, "echo ran"))[1] == "ran\n"
+    assert str(stopped) not in os.listdir("/proc")
 
 
-async def test_no_process_is_kept_waiting_after_closing(shell: Terminal, wardens: WardensInAdvance):
-    (spare,) = waiting()
+async def test_a_command_that_kills_its_warden_and_the_server_leaves_nothing(
+    shell: Terminal, wardens: ForkedWardens
+):
+    before = server(wardens)
+    _, text, _ = await run(
+        shell, f"setsid sleep 600 & echo $!; kill -9 {before} $PPID; exec sleep 600"
+    )
+    assert text.strip() not in os.listdir("/proc")
+    assert (await run(shell, "echo ran"))[1] == "ran\n"
+
+
+async def test_no_process_is_kept_after_closing(shell: Terminal, wardens: ForkedWardens):
+    ready = server(wardens)
     wardens.close()
-    assert waiting() == set()
-    assert str(spare) not in os.listdir("/proc")
+    assert str(ready) not in os.listdir("/proc")
     await run(shell, "true")
-    assert waiting() == set()
+    assert wardens.server is None
 
 
 PRODUCT = """
 import signal, sys
 sys.path[:0] = {path!r}
-from rookery.platform.wardens import WaitingWarden
-warden = WaitingWarden()  # it ends when nothing holds it any more
-print(warden.process.pid, flush=True)
+from rookery.platform.wardens import ForkServer, WaitingWarden
+server = ForkServer()
+started = WaitingWarden()  # it ends when nothing holds it any more
+forked = WaitingWarden(server=server)
+print(server.pid, started.process.pid, forked.process.pid, flush=True)
 signal.pause()
 """
 
 
-async def test_one_that_waits_ends_with_a_product_that_is_killed():
+async def test_what_waits_ends_with_a_product_that_is_killed():
     code = PRODUCT.format(path=sys.path)
     async with await anyio.open_process(
         [sys.executable, "-c", code], stderr=subprocess.DEVNULL
     ) as product:
         try:
             assert product.stdout is not None
-            watched = os.pidfd_open(int(await product.stdout.receive()))
+            numbers = map(int, (await product.stdout.receive()).split())
+            watched = [os.pidfd_open(number) for number in numbers]
         finally:
             product.kill()
-    with anyio.fail_after(PATIENCE):
-        await anyio.wait_readable(watched)
-    os.close(watched)
+    for each in watched:
+        with anyio.fail_after(PATIENCE):
+            await anyio.wait_readable(each)
+        os.close(each)
 
 
 async def test_a_command_with_more_words_than_a_socket_holds_is_run(

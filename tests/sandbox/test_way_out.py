@@ -24,6 +24,7 @@ from rookery.sandbox.way_out import Egress
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.terminal import Terminal
 from support.actions import Unkept
+from support.old_kernel import WithoutSharedNetwork
 
 pytestmark = [
     pytest.mark.anyio,
@@ -85,7 +86,9 @@ class Place:
         known = entries([f"known.test:{port}", *options.pop("known", ())])  # type: ignore[misc]
         environ = options.pop("environ", {})
         programs = str(options.pop("programs", PROGRAMS))
-        self.sandbox = Sandbox(SandboxOptions(root=root, home=home, network="known"), programs)
+        kind = options.pop("kind", Sandbox)
+        made = SandboxOptions(root=root, home=home, network="known")
+        self.sandbox: Sandbox = kind(made, programs)  # type: ignore[operator]
         self.egress = Egress(
             start_soon,  # type: ignore[arg-type]
             lambda: known,
@@ -292,11 +295,8 @@ async def gone(port: int) -> None:
 async def test_each_command_has_its_own_network_if_none_can_be_shared(
     tmp_path: Path, world: ThreadingHTTPServer
 ):
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "bwrap").symlink_to(shutil.which("bwrap", path=PROGRAMS) or "")
     port = port_of(world)
-    async with place(tmp_path, port, programs=programs) as here:
+    async with place(tmp_path, port, kind=WithoutSharedNetwork) as here:
         said, blocked = await here.run(f"{CURL} http://known.test:{port}/; {CURL} http://evil.test")
         assert here.sandbox.shared_network is None
     assert said.startswith(f"hello from known.test:{port}")

@@ -7,6 +7,13 @@ from rookery.engine.ports.workspace import Launch
 from rookery.sandbox.sandbox import Sandbox
 
 
+class WithoutSharedNetwork(Sandbox):
+    """A sandbox on a system on which no network namespace can be kept for all commands."""
+
+    def _open_shared_network(self) -> None:
+        return None
+
+
 class WithoutLandlock(Sandbox):
     """A sandbox on a kernel too old for Landlock."""
 

@@ -285,7 +285,7 @@ class KeptList(Generic[T]):
     def _check_private(self, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             raise StorageError(
-                f"{self.file} is not a regular file of yours, so it is ignored; move it away."
+                f"{self.file} is ignored: it is not a regular file of yours. Move it away."
             )
         if stat.S_IMODE(status.st_mode) & 0o077:
             raise StorageError(

@@ -217,19 +217,18 @@ def listed(pack: Path) -> dict[bytes, int]:
     return dict(zip(ids, struct.unpack_from(f">{count}I", data, _IDS_AT + 24 * count), strict=True))
 
 
-def unpacked(pack: Path, offset: int) -> tuple[ObjectKind, bytes]:
-    """The object at an offset. Raises `ValueError`, `IndexError` or `zlib.error` if it is
-    damaged."""
-    with pack.open("rb", buffering=0) as file:
-        head = os.pread(file.fileno(), 16, offset)
-        size, at = head[0] & 15, 1
-        while head[at - 1] & 0x80:
-            size |= (head[at] & 0x7F) << 4 + 7 * (at - 1)
-            at += 1
-        if size > _LARGEST_OBJECT:
-            raise ValueError("nothing so large was ever stored")
-        most = size + size // 500 + 64  # deflate adds at most this much
-        packed = os.pread(file.fileno(), most, offset + at)
+def unpacked(pack: int, offset: int) -> tuple[ObjectKind, bytes]:
+    """The object at an offset of an open pack. Raises `ValueError`, `IndexError` or `zlib.error`
+    if it is damaged."""
+    head = os.pread(pack, 16, offset)
+    size, at = head[0] & 15, 1
+    while head[at - 1] & 0x80:
+        size |= (head[at] & 0x7F) << 4 + 7 * (at - 1)
+        at += 1
+    if size > _LARGEST_OBJECT:
+        raise ValueError("nothing so large was ever stored")
+    most = size + size // 500 + 64  # deflate adds at most this much
+    packed = os.pread(pack, most, offset + at)
     data = zlib.decompressobj().decompress(packed, size + 1)
     if len(data) != size:
         raise ValueError("it is not as long as it says")

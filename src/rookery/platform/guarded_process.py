@@ -10,8 +10,9 @@ variables that lead to agents and desktops, which could act for it outside.
 
 import os
 import re
+import select
 import signal
-import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import translate
@@ -21,7 +22,7 @@ from typing import ClassVar
 
 from rookery.errors import ToolError
 from rookery.lazy_pattern import lazy_pattern
-from rookery.platform.wardens import WaitingWarden, Wardens, end_orphans, process_state
+from rookery.platform.wardens import Process, WaitingWarden, Wardens, end_orphans, process_state
 
 READ_SIZE = 64 * 1024
 
@@ -37,7 +38,7 @@ class GuardedProcess:
     has ended, and before it all descendants of the command.
     """
 
-    _released: ClassVar[list["subprocess.Popen[bytes]"]] = []
+    _released: ClassVar[list[Process]] = []
 
     def __init__(
         self,
@@ -60,10 +61,16 @@ class GuardedProcess:
         self.warden = warden.process.pid
         self._warden = warden.process
         self._link, self._output, self._terminal = warden.link, warden.output, warden.terminal
+        self._both = _polling(self._link.fileno(), self._output)
 
     @property
     def sources(self) -> list[int]:
         return [self._link.fileno(), *([self._output] if self.output_open else [])]
+
+    @property
+    def watched(self) -> list[int]:
+        """Like `sources`, but a single descriptor where the system can watch both by one."""
+        return [self._both.fileno()] if self._both else self.sources
 
     def read(self) -> bytes:
         """The available output; empty if there is none or it was closed."""
@@ -78,7 +85,28 @@ class GuardedProcess:
                 raise
             data = b""  # no process has the terminal open any more
         self.output_open = bool(data)
+        if self._both and not data:
+            self._both.unregister(self._output)
         return data
+
+    @property
+    def terminal(self) -> int:
+        """Our end of its terminal, to wait for."""
+        return self._output
+
+    def write(self, data: bytes) -> int:
+        """Type into its terminal; returns how many bytes were taken."""
+        try:
+            return os.write(self._output, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)  # no process has the terminal open any more
+
+    def resize(self, rows: int, columns: int) -> None:
+        import termios
+
+        termios.tcsetwinsize(self._output, (rows, columns))
 
     def listen(self) -> None:
         """Process the warden's messages."""
@@ -129,8 +157,7 @@ class GuardedProcess:
     def release(self) -> None:
         """Close our end of a process that is `kept`."""
         self._released.append(self._warden)
-        self._link.close()
-        os.close(self._output)
+        self._close_files()
 
     def close(self) -> None:
         """Reap the warden and close all descriptors. Only for a process that is `gone`."""
@@ -142,6 +169,11 @@ class GuardedProcess:
                 os.killpg(self.pid, signal.SIGKILL)
         if killed and process:
             end_orphans(process.began, WaitingWarden.pids)
+        self._close_files()
+
+    def _close_files(self) -> None:
+        if self._both:
+            self._both.close()
         self._link.close()
         os.close(self._output)
 
@@ -150,6 +182,16 @@ class GuardedProcess:
         for warden in [each for each in cls._released if each.poll() is not None]:
             cls._released.remove(warden)
             WaitingWarden.pids.discard(warden.pid)
+
+
+def _polling(*files: int) -> "select.epoll | None":
+    """An epoll of these files; None where there is none."""
+    if sys.platform != "linux":
+        return None
+    made = select.epoll(len(files))
+    for file in files:
+        made.register(file, select.EPOLLIN)
+    return made
 
 
 def start_guarded(

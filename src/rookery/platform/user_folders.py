@@ -64,6 +64,8 @@ class Places(Struct, frozen=True):
     host_writes = _PlacedFile("config", "governance/written")
     """What the host last wrote into governance files."""
     mcp_file = _PlacedFile("config", MCP_FILE)
+    mcp_tokens = _PlacedFile("config", "mcp-tokens/tokens.json")
+    """Tokens of MCP servers, beside the list of those that are in the keyring."""
     tools_agreed = _PlacedFile("config", "tools-agreed.json")
     """The project tools that the user has approved."""
     mcp_memory = _PlacedFile("cache", "mcp.json")

@@ -1,10 +1,11 @@
 """Runs one command and makes sure that nothing of it outlives the command or rookery.
 
-`wardens` runs this file as a script, one per command, possibly in advance: the command is read from
-the socket that is its standard input. It starts the shell and adopts what the shell's children
-leave behind; as their sub-reaper it also gets those that double-fork or start a new session. It
-ends all of them when told to, some time after the command ends, or when rookery dies. None of this
-needs polling, as each event closes a socket or ends a process.
+There is one per command: `wardens` runs this file as a script, or `fork_server` forks one. The
+command is read from a socket, which is a script's standard input. The warden starts the shell and
+adopts what the shell's children leave behind; as their sub-reaper it also gets those that
+double-fork or start a new session. It ends all of them when told to, some time after the command
+ends, or when rookery dies. None of this needs polling, as each event closes a socket or ends a
+process.
 
 On the socket it sends `started PID`, `ended STATUS` or `failed ERRNO`, and receives `end` and
 `keep`; a kept command continues without rookery. From other processes, but not from the command
@@ -24,6 +25,13 @@ import select
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    Become: TypeAlias = Callable[[bytes, list[bytes], dict[bytes, bytes]], object]
+
 KILL_SECONDS = 2.0
 """Seconds to wait for killed processes; only the kernel can delay their end."""
 DEV_NULL = "/dev/null"
@@ -32,6 +40,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 END, KEEP, LOOK = _signal.SIGTERM, _signal.SIGUSR1, _signal.SIGUSR2
 
+_WE_HANDLE = (_signal.SIGCHLD, END, LOOK)
 _WE_IGNORE = (_signal.SIGHUP, _signal.SIGINT)
 _PYTHON_IGNORES = (_signal.SIGPIPE, _signal.SIGXFSZ)
 
@@ -41,6 +50,11 @@ def main(output: int, place: str) -> None:
     is "terminal" if that is one."""
     product = _take_socket()
     os.set_inheritable(output, False)
+    guard(product, output, on_terminal=place == "terminal")
+
+
+def guard(product: int, output: int, *, on_terminal: bool, become: "Become" = os.execve) -> None:
+    """Receive a command from rookery's socket and run it. `become` makes a process the command."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     data = _receive_order(product)
     if not data:
@@ -51,7 +65,7 @@ def main(output: int, place: str) -> None:
     signals = _signal_pipe()
     try:
         os.chdir(order.folder)
-        leader = _start(order.argv, order.environment, on_terminal=place == "terminal")
+        leader = _start(order.argv, order.environment, become, on_terminal=on_terminal)
     except OSError as error:
         _send(product, f"failed {error.errno}")
         return
@@ -69,7 +83,7 @@ def keep(grace: float, leash: int, argv: list[str]) -> None:
     signals = _signal_pipe()
     coding = sys.getfilesystemencoding()
     words = [word.encode(coding, "surrogateescape") for word in argv]
-    leader = _start(words, os.environ, on_terminal=False)
+    leader = _start(words, os.environ, os.execve, on_terminal=False)
     os.dup2(os.open(DEV_NULL, os.O_RDONLY), 0)
     command = GuardedCommand(leader, leash, -1)
     watch(command, signals, 0.0)
@@ -214,7 +228,7 @@ def _signal_pipe() -> int:
     os.set_blocking(wake, False)
     _signal.pthread_sigmask(_signal.SIG_BLOCK, (KEEP,))
     _signal.set_wakeup_fd(wake)
-    for number in (_signal.SIGCHLD, END, LOOK):
+    for number in _WE_HANDLE:
         _signal.signal(number, lambda *_: None)
     return signals
 
@@ -231,11 +245,13 @@ def _asked_to_keep() -> bool:
     return sent.si_pid not in {pid for pid, _ in _descendants()}
 
 
-def _start(argv: list[bytes], environment: dict[bytes, bytes], *, on_terminal: bool) -> int:
+def _start(
+    argv: list[bytes], environment: dict[bytes, bytes], become: "Become", *, on_terminal: bool
+) -> int:
     warden = os.getpid()
     leader = os.fork()
     if leader == 0:
-        _exec(argv, environment, warden, on_terminal=on_terminal)
+        _exec(argv, environment, warden, become, on_terminal=on_terminal)
     nowhere = os.open(DEV_NULL, os.O_WRONLY)
     for standard in (1, 2):
         os.dup2(nowhere, standard)
@@ -243,19 +259,25 @@ def _start(argv: list[bytes], environment: dict[bytes, bytes], *, on_terminal: b
 
 
 def _exec(
-    argv: list[bytes], environment: dict[bytes, bytes], warden: int, *, on_terminal: bool
+    argv: list[bytes],
+    environment: dict[bytes, bytes],
+    warden: int,
+    become: "Become",
+    *,
+    on_terminal: bool,
 ) -> None:
     try:
         os.setsid()
         prctl(PR_SET_PDEATHSIG, _signal.SIGKILL)
         if os.getppid() != warden:
             return  # it died before the death signal was set
-        for number in (*_WE_IGNORE, *_PYTHON_IGNORES):
+        _signal.set_wakeup_fd(-1)  # `become` may run a script of ours instead of a program
+        for number in (*_WE_HANDLE, *_WE_IGNORE, *_PYTHON_IGNORES):
             _signal.signal(number, _signal.SIG_DFL)
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (KEEP,))
         if on_terminal:
             _take_terminal()
-        os.execve(argv[0], argv, environment)
+        become(argv[0], argv, environment)
     except OSError as error:
         os.write(2, argv[0] + f": {error.strerror}\n".encode())
     finally:

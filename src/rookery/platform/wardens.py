@@ -1,7 +1,6 @@
-"""Starts wardens, also in advance.
+"""Starts wardens, or forks them from a process that is kept ready.
 
-A warden gets its command through a socket, so it can be started while the previous command runs or
-the model answers. It does nothing until then, and ends when we do.
+A warden gets its command through a socket. It does nothing until then, and ends when we do.
 
 A command may kill its warden. Orphans go to the nearest ancestor that is a sub-reaper: the warden
 while it lives, then us. `end_orphans` ends them.
@@ -17,13 +16,25 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
+from rookery.platform.fork_server import CLONE_NUMBERS, PID_SIZE, PIPE, TERMINAL
 from rookery.platform.own_programs import own_script
+from rookery.platform.warden import PR_SET_CHILD_SUBREAPER, prctl
 
 WARDEN = Path(__file__).with_name("warden.py")
+STARTER = Path(__file__).with_name("starter.py")
 ORDER_SECONDS = 10.0
 """Seconds for a warden to read a command that does not fit into the socket's buffer."""
+FORK_SECONDS = 2.0
+_SOURCES = str(Path(__file__).parents[2])
+_SERVE = """
+import sys
+sys.path.append(sys.argv[1])
+from rookery.platform.fork_server import main
+main()
+"""
+_PLACES = {True: "terminal", False: "pipe"}
 LONGEST_WORD_PAGES = 32
 """The kernel's limit for one argument or variable."""
 USUAL_SPACE = 2 * 1024 * 1024
@@ -37,13 +48,82 @@ _MOST_ROUNDS = 1000
 """How often to look for new children of killed processes, as some fork without end."""
 
 
+class ForkedChild:
+    """A child of ours that another process forked; like `Popen`, as far as wardens need it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        return self._reap(os.WNOHANG)
+
+    def wait(self) -> int:
+        status = self._reap(0)
+        assert status is not None
+        return status
+
+    def kill(self) -> None:
+        if self.poll() is None:  # its number is ours until it is reaped
+            os.kill(self.pid, signal.SIGKILL)
+
+    def _reap(self, options: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, options)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+
+Process: TypeAlias = subprocess.Popen[bytes] | ForkedChild
+
+
+class ForkServer:
+    """Forks wardens. Only for Linux, on machines whose `clone` call `warden` knows.
+
+    It is in our session: `end_orphans` leaves it alone.
+    """
+
+    def __init__(self) -> None:
+        become_subreaper()
+        self._link, theirs = socket.socketpair()
+        self._link.settimeout(FORK_SECONDS)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _SERVE, _SOURCES],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=ROOT,
+                env={},
+                process_group=0,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def fork(self, *files: int, terminal: bool) -> ForkedChild:
+        """Fork a warden with these files. Raises `OSError` if the server was killed or stopped."""
+        socket.send_fds(self._link, [TERMINAL if terminal else PIPE], files)
+        answer = self._link.recv(PID_SIZE)
+        if len(answer) < PID_SIZE:
+            raise OSError(errno.ECHILD, os.strerror(errno.ECHILD))
+        return ForkedChild(int.from_bytes(answer, "little"))
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._link.close()
+
+
 class WaitingWarden:
     """A warden without a command yet: its process, and our ends of its socket and output."""
 
     pids: ClassVar[set[int]] = set()
     """All wardens that were not reaped yet."""
 
-    def __init__(self, *, terminal: bool = False) -> None:
+    def __init__(self, *, terminal: bool = False, server: ForkServer | None = None) -> None:
+        """Started, or forked by the `server`. Raises `OSError`."""
         self.terminal = terminal
         become_subreaper()
         with ExitStack() as undo:
@@ -53,18 +133,13 @@ class WaitingWarden:
             self.output, output_in = _open_terminal() if terminal else os.pipe()
             undo.callback(os.close, self.output)
             undo.callback(os.close, output_in)
-            place = "terminal" if terminal else "pipe"
             # the warden gets our end too, to read the output of a kept command after us
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", own_script(WARDEN), str(self.output), place],
-                stdin=theirs.fileno(),
-                stdout=output_in,
-                stderr=output_in,
-                pass_fds=(self.output,),
-                cwd=ROOT,
-                env={},
-                start_new_session=True,
-            )
+            files = (theirs.fileno(), self.output, output_in)
+            self.process: Process
+            if server:
+                self.process = server.fork(*files, terminal=terminal)
+            else:
+                self.process = _start(*files, terminal=terminal)
             undo.pop_all()
         self.pids.add(self.process.pid)
         theirs.close()
@@ -113,38 +188,56 @@ class Wardens:
         return WaitingWarden(terminal=terminal)
 
     def prepare(self) -> None:
-        """Called while a command runs, to start the next warden in advance."""
+        """Called before a command is prepared, so that both are done at the same time."""
 
 
-class WardensInAdvance(Wardens):
-    """Keeps a spare warden from the second command on, as a session that runs two usually runs
-    more. The spare is for a pipe, which most commands use."""
+class ForkedWardens(Wardens):
+    """Forks the wardens of a session. One that cannot be forked is started."""
 
     def __init__(self) -> None:
-        self._commands = 0
-        self._spare: WaitingWarden | None = None
-        self._closed = False
+        self.server: ForkServer | None = None
+        self._closed = sys.platform != "linux" or os.uname().machine not in CLONE_NUMBERS
 
     def take(self, *, terminal: bool) -> WaitingWarden:
-        if terminal or self._spare is None:
-            return super().take(terminal=terminal)
-        spare, self._spare = self._spare, None
-        if spare.waits:
-            return spare
-        spare.dismiss()  # it was killed
+        self.prepare()
+        if self.server:
+            try:
+                return WaitingWarden(terminal=terminal, server=self.server)
+            except OSError:
+                self._end_server()
         return super().take(terminal=terminal)
 
     def prepare(self) -> None:
-        self._commands += 1
-        if self._commands > 1 and self._spare is None and not self._closed:
-            with suppress(OSError):  # the next command will report the error
-                self._spare = WaitingWarden()
+        if self.server is None and not self._closed:
+            with suppress(OSError):  # starting the warden will report the error
+                self.server = ForkServer()
 
     def close(self) -> None:
         self._closed = True
-        if self._spare is not None:
-            self._spare.dismiss()
-            self._spare = None
+        self._end_server()
+
+    def _end_server(self) -> None:
+        if self.server:
+            self.server.close()
+            self.server = None
+
+
+def _start(link: int, output: int, output_in: int, *, terminal: bool) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", own_script(WARDEN), str(output), _PLACES[terminal]],
+        stdin=link,
+        stdout=output_in,
+        stderr=output_in,
+        pass_fds=(output,),
+        cwd=ROOT,
+        env={},
+        start_new_session=True,
+    )
+
+
+def start_words(*how: str) -> list[str]:
+    """The arguments before a program that is to be started as `starter` can."""
+    return [os.path.realpath(sys.executable), "-I", "-S", own_script(STARTER), *how]
 
 
 def _environment_parts(environment: Mapping[str, str]) -> Iterator[bytes]:
@@ -186,8 +279,6 @@ class ProcessState(NamedTuple):
 
 @cache
 def become_subreaper() -> None:
-    from rookery.platform.warden import PR_SET_CHILD_SUBREAPER, prctl
-
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 

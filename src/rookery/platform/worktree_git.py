@@ -192,21 +192,21 @@ class Fetching:
     """Fetches branches, at most once a minute each. Without protocols it fetches nothing."""
 
     def __init__(self, protocols: Sequence[str] = _PROTOCOLS) -> None:
-        self._protocols = tuple(protocols)
+        self.protocols = tuple(protocols)
         self._fetched: dict[tuple[str, str, str], float] = {}
 
     def fetch(self, git: Git, remote: str, branch: str) -> bool:
         key = (str(git.common), remote, branch)
         if time.monotonic() - self._fetched.get(key, float("-inf")) < _FRESH_SECONDS:
             return True
-        if not self._protocols or not self._fetch(git, remote, branch):
+        if not self.protocols or not self._fetch(git, remote, branch):
             return False
         self._fetched[key] = time.monotonic()
         return True
 
     def _fetch(self, git: Git, remote: str, branch: str) -> bool:
         allowed = {
-            "GIT_ALLOW_PROTOCOL": ":".join(self._protocols),
+            "GIT_ALLOW_PROTOCOL": ":".join(self.protocols),
             "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=10",
         }
         spec = f"+refs/heads/{branch}:refs/remotes/{remote}/{branch}"

@@ -23,6 +23,8 @@ from msgspec import Struct
 from rookery.errors import ToolError
 from rookery.platform.own_programs import TEMPORARY, own_script
 from rookery.platform.paths import within, within_any
+from rookery.platform.starter import DEAF, JOIN, KEEPER
+from rookery.platform.wardens import start_words
 from rookery.sandbox.confinement import (
     Confinement,
     Narrowed,
@@ -37,18 +39,18 @@ be read."""
 EMPTY_TEXT, UNREADABLE = "empty", "unreadable"
 
 _NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
-_KEEPS_SIGNALS = "--ignore-signal=HUP,INT,TERM"
 
 
 class Abilities(Struct, frozen=True):
     """Optional features of the programs on this machine."""
 
-    env: str = ""
-    """An `env` that can ignore signals; without it, asking bubblewrap to end kills the command."""
     closes_users: bool = True
     """Whether bubblewrap can keep commands from creating user namespaces."""
     joining: tuple[str, ...] = ()
     """The arguments that join the shared network; without them each command has its own."""
+    keeper: str = ""
+    """A program that keeps the sandbox of a command while a warden enters it. Only with Landlock:
+    without, the command could trace the keeper and take its rights."""
 
 
 def prepare_private(private: str) -> None:
@@ -66,8 +68,8 @@ def bubblewrap(
 ) -> list[str]:
     """The arguments before a command. `needed` are folders without which it could not start."""
     return [
-        *([able.env, _KEEPS_SIGNALS] if able.env else []),
-        *able.joining,
+        # bubblewrap would kill the command if it ended by a signal that asks the command to end
+        *start_words(DEAF, *able.joining, *([f"{KEEPER}{able.keeper}"] if able.keeper else [])),
         program,
         *_NAMESPACES,
         *(["--disable-userns"] if able.closes_users else []),
@@ -191,10 +193,7 @@ _LOOPBACK = {"0100007F", "0" * 24 + "01000000"}
 class SharedNetwork:
     """Raises `OSError` if it cannot be created."""
 
-    def __init__(self, interpreter: str, programs: str) -> None:
-        self._nsenter = shutil.which("nsenter", path=programs)
-        if not self._nsenter:
-            raise OSError("nsenter is not installed")
+    def __init__(self, interpreter: str) -> None:
         self._asking = Lock()
         self._link, theirs = socket.socketpair()
         with theirs:
@@ -218,10 +217,8 @@ class SharedNetwork:
 
     @property
     def joining(self) -> tuple[str, ...]:
-        """The arguments before a program that is to run in the namespace."""
-        assert self._nsenter
-        target = f"--target={self._holder.pid}"
-        return (self._nsenter, target, "--user", "--net", "--preserve-credentials", "--")
+        """How a program is started in the namespace, for `start_words`."""
+        return (f"{JOIN}{self._holder.pid}",)
 
     def check(self) -> None:
         """Raises `ToolError` if the process that holds the namespace has ended."""
@@ -252,9 +249,9 @@ class SharedNetwork:
 
 
 def shared_network(interpreter: str, programs: str) -> SharedNetwork | None:
-    """Create the shared network; None if that is not possible here."""
+    """Create the shared network; None if that is not possible here, or if nothing can join it."""
     try:
-        return SharedNetwork(interpreter, programs)
+        return SharedNetwork(interpreter) if shutil.which("bwrap", path=programs) else None
     except OSError:
         return None
 

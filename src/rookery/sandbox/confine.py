@@ -24,6 +24,10 @@ import _signal  # type: ignore[import-not-found]
 import posix as os
 import sys
 
+_SCRIPT = 3  # its position in a command: after the interpreter and two options
+_RUNNERS = ("plain_runner.py", f"plain_runner.{sys.implementation.cache_tag}.pyc")
+_HEADER_OF_COMPILED = 16
+
 REFUSED = 126
 GONE = 127
 
@@ -80,19 +84,42 @@ def main(words: list[str]) -> None:
         landlock(plan, network_off=network_off)
     if network_off:
         close_network()
-    elif plan.all("network"):
-        close_other_networks()
+    else:
+        close_others(networks=bool(plan.all("network")))
     for number in _SIGNALS:
         _signal.signal(number, _signal.SIG_DFL)
     exec_command(plan.command)
 
 
 def exec_command(command: list[str]) -> None:
+    """Become the command. If it is `plain_runner`, run that here: Python runs already."""
     try:
+        if len(command) > _SCRIPT and is_plain_runner(command[_SCRIPT]):
+            run_script(command[_SCRIPT:])
         os.execve(command[0], command, os.environ)
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode(errors="surrogateescape"))
         os._exit(GONE)
+
+
+def is_plain_runner(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    ours = __file__.rpartition("/")[0].removesuffix("/__pycache__").rpartition("/")[0]
+    return folder.removesuffix("/__pycache__") == f"{ours}/platform" and name in _RUNNERS
+
+
+def run_script(words: list[str]) -> None:
+    """Run a script of ours as Python would; it ends the process."""
+    with open(words[0], "rb") as file:
+        data = file.read()
+    if words[0].endswith(".pyc"):
+        import marshal
+
+        code = marshal.loads(data[_HEADER_OF_COMPILED:])
+    else:
+        code = compile(data, words[0], "exec")
+    sys.argv[:] = words
+    exec(code, {"__name__": "__main__", "__file__": words[0]})
 
 
 def check_identity(named: str) -> None:
@@ -265,11 +292,11 @@ def _ancestors(paths: list[str]) -> frozenset[str]:
 
 
 _ARCHITECTURES = {
-    "x86_64": ((0xC000003E, 41), (0x40000003, 102, 359)),
-    "aarch64": ((0xC00000B7, 198), (0x40000028, 281)),
+    "x86_64": ((0xC000003E, 41), (0x40000003, 102, 359), (248, 286)),
+    "aarch64": ((0xC00000B7, 198), (0x40000028, 281), (217, 309)),
 }
-"""The kernel's number of the architecture and of `socket`; then the same for its 32-bit
-programs, for which all calls that can make a socket are denied."""
+"""The kernel's number of the architecture and of `socket`; the same for its 32-bit programs, with
+all calls that can make a socket; and for both the first of three calls for the kernel's keys."""
 _IO_URING_SETUP, _FOREIGN_NUMBERS = 425, 0x40000000
 _LOCAL_FAMILIES = 1, 16  # AF_UNIX and AF_NETLINK
 _CONFINED_FAMILIES = (*_LOCAL_FAMILIES, 2, 10)  # AF_INET and AF_INET6
@@ -285,20 +312,26 @@ def close_network() -> None:
         raise NotConfined("the network cannot be closed")
 
 
-def close_other_networks() -> None:
-    """Deny families that bypass network namespaces, such as vsock to the host of a virtual
-    machine."""
+def close_others(*, networks: bool) -> None:
+    """Deny the kernel's keys, and families that bypass network namespaces, such as vsock."""
     if os.uname().machine in _ARCHITECTURES:
-        allow_families(_CONFINED_FAMILIES)
+        allow_families(_CONFINED_FAMILIES if networks else ())
 
 
 def allow_families(families: tuple[int, ...]) -> None:
-    (native, socket), (foreign, *sockets) = _ARCHITECTURES[os.uname().machine]
+    """Without families, all are allowed."""
+    (native, socket), (foreign, *sockets), keys = _ARCHITECTURES[os.uname().machine]
+    ours_denied, theirs_denied = ([*range(first, first + 3)] for first in keys)
+    if families:
+        ours_denied.append(_IO_URING_SETUP)
+        theirs_denied += [*sockets, _IO_URING_SETUP]
+    else:
+        socket = _FOREIGN_NUMBERS  # denied before, so all others are allowed
     family = [(_LOAD, 16, "", ""), *((_EQUAL, each, "allow", "") for each in families)]
     ours = [
         (_LOAD, 0, "", ""),
         (_AT_LEAST, _FOREIGN_NUMBERS, "deny", ""),
-        (_EQUAL, _IO_URING_SETUP, "deny", ""),
+        *((_EQUAL, each, "deny", "") for each in ours_denied),
         (_EQUAL, socket, "", "allow"),
         *family,
         (_RETURN, _UNREACHABLE, "", ""),
@@ -306,23 +339,17 @@ def allow_families(families: tuple[int, ...]) -> None:
     theirs = [
         (_EQUAL, foreign, "", "deny"),
         (_LOAD, 0, "", ""),
-        *((_EQUAL, each, "deny", "") for each in (*sockets, _IO_URING_SETUP)),
+        *((_EQUAL, each, "deny", "") for each in theirs_denied),
     ]
     ends = [(_RETURN, _ALLOW, "", ""), (_RETURN, _UNREACHABLE, "", "")]
     program = [(_LOAD, 4, "", ""), (_EQUAL, native, "", "theirs"), *ours, *theirs, *ends]
     last = len(program) - 1
     places = {"theirs": 2 + len(ours), "allow": last - 1, "deny": last}
-    _set_filter(
-        [
-            _step(
-                code,
-                number,
-                yes=places.get(yes, at + 1) - at - 1,
-                no=places.get(no, at + 1) - at - 1,
-            )
-            for at, (code, number, yes, no) in enumerate(program)
-        ]
-    )
+    steps = [
+        _step(code, number, *(places.get(each, at + 1) - at - 1 for each in (yes, no)))
+        for at, (code, number, yes, no) in enumerate(program)
+    ]
+    _set_filter(steps)
 
 
 def _set_filter(program: list[bytes]) -> None:
@@ -335,10 +362,10 @@ def _set_filter(program: list[bytes]) -> None:
     steps = (Byte * len(data)).from_buffer_copy(data)
     filter_ = _u64(len(program), _ctypes.addressof(steps))
     done = _call("prctl", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filter_, 0, 0)
-    _require(done, "the network cannot be closed")
+    _require(done, "system calls cannot be denied")
 
 
-def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
+def _step(code: int, value: int, yes: int, no: int) -> bytes:
     return code.to_bytes(2, sys.byteorder) + bytes((yes, no)) + _u32(value)
 
 

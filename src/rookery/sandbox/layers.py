@@ -179,7 +179,8 @@ def find_layers(confinement: Confinement, programs: str, joining: tuple[str, ...
     network = confinement.network
     version = max(0, landlock_version())
     refusal = "bubblewrap is not installed"
-    for program, able in _bubblewraps(programs, joining):
+    keeper = shutil.which("cat", path=programs) or "" if version else ""
+    for program, able in _bubblewraps(programs, joining, keeper):
         kind: Kind = "bubblewrap+landlock" if version else "bubblewrap"
         state = SandboxState(
             kind=kind, network=network, landlock=version, closes_users=able.closes_users
@@ -210,7 +211,7 @@ def prefix(layers: Layers, confinement: Confinement, cwd: str) -> list[str]:
     needed = (os.path.realpath(sys.base_prefix), str(CONFINE.parents[1]))
     mounts = bubblewrap(layers.program, confinement, cwd=cwd, able=layers.able, needed=needed)
     words += ["limit", f"NPROC={PROCESSES}", *_identities(mounted(confinement))]
-    words += _way_out(confinement.way)
+    words += [*_way_out(confinement.way), "drop", "capabilities"]
     if confinement.network != "on":
         words += ["network", "inside"]
     if layers.state.landlock:
@@ -218,14 +219,14 @@ def prefix(layers: Layers, confinement: Confinement, cwd: str) -> list[str]:
     return [*mounts, *confine, *words, "--"]
 
 
-def _bubblewraps(programs: str, joining: tuple[str, ...]) -> Iterable[tuple[str, Abilities]]:
-    """Bubblewrap with decreasing features, as older versions and other kinds of `env` lack some."""
+def _bubblewraps(
+    programs: str, joining: tuple[str, ...], keeper: str
+) -> Iterable[tuple[str, Abilities]]:
+    """Bubblewrap with decreasing features, as older versions lack some."""
     program = shutil.which("bwrap", path=programs)
-    env = shutil.which("env", path=programs) or ""
-    ways = product(dict.fromkeys((joining, ())), dict.fromkeys((env, "")), (True, False))
-    for joins, env_used, closes_users in ways:
+    for joins, closes_users in product(dict.fromkeys((joining, ())), (True, False)):
         if program:
-            yield program, Abilities(env_used, closes_users, joins)
+            yield program, Abilities(closes_users, joins, keeper)
 
 
 def _try(layers: Layers, confinement: Confinement) -> str:

@@ -199,9 +199,12 @@ class Sandbox:
             prepare_private(self._private)
             self._caches.make(os.path.join(self._private, "tmp"))
         if self._options.network == "known":
-            self._shared = shared_network(INTERPRETER, self._programs)
+            self._shared = self._open_shared_network()
         joining = self._shared.joining if self._shared else ()
         return find_layers(self._confinement((), (), None), self._programs, joining)
+
+    def _open_shared_network(self) -> SharedNetwork | None:
+        return shared_network(INTERPRETER, self._programs)
 
     def _unconfined(self, argv: Sequence[str], state: SandboxState) -> Launch:
         if self._options.mode == "required":
