@@ -30,7 +30,7 @@ from rookery.storage.journal_lines import (
 )
 from rookery.storage.summary import TaskSummary, see, snippet, words_of
 
-VERSION = 2
+VERSION = 3
 MOST_FOUND = 100
 
 _SCHEMA = (
@@ -194,7 +194,7 @@ class SessionIndex:
             with opened_journal(journal) as file:
                 for line in counting_lines(file, blobs, start=reading.end, after=reading.seq):
                     summary = see(reading.summary, line.event)
-                    reading = _JournalProgress(summary, line.event.seq, line.end, line.seal)
+                    reading = _JournalProgress(summary, line.event.seq, line.end, line.raw[-SEAL:])
                     self._remember(summary.id, words_of(line.event.fact))
             if reading.end < mark[0] and (reading.seq or not never_started(journal)):
                 damage = f"Its journal is damaged after event {reading.seq}."

@@ -8,27 +8,12 @@ process dies. docs/journal.md describes the file.
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
 
-from rookery.core.facts import (
-    CheckpointSaved,
-    CommandDetached,
-    CommandEnded,
-    Condensed,
-    Event,
-    Fact,
-    FilesChanged,
-    HistoryRepaired,
-    Noted,
-    OfferWithdrawn,
-    Reminded,
-    RequestFailed,
-    StepCancelled,
-    TaskReopened,
-    TodosChanged,
-)
+from rookery.core.facts import Event, Fact, Noted
+from rookery.core.folds.task_record import TaskRecord
 from rookery.core.limits import MIB
 from rookery.errors import StorageError
 from rookery.faults import kp
@@ -41,92 +26,26 @@ from rookery.platform.disk import (
     sync,
     sync_folder,
 )
-from rookery.platform.locks import lock_within, open_lock, try_lock
+from rookery.storage.journal_contents import JournalContents
 from rookery.storage.journal_lines import (
     FORMAT,
     JOURNAL,
     LONGEST,
+    MAY_WAIT,
     Blobs,
-    End,
+    SyncRule,
     counting_lines,
     line_from,
     lost_lines,
     never_started,
     opened_journal,
     pieces_of,
-    recover,
+    report,
     set_aside,
 )
+from rookery.storage.task_lock import TaskLock, is_locked
 
-SECONDS_OF_A_LOOK = 0.25
-"""Longer than `is_locked` takes, which holds the lock for a moment."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-
-class TaskLock:
-    """Held from construction until `release`. Readers need none.
-
-    The file beside the journal says who holds the lock, for error messages. It means nothing once
-    the lock is free.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._path = path = folder / "lock"
-        try:
-            self._fd = open_lock(path)
-        except FileNotFoundError as error:
-            raise StorageError(f"No such session: {folder.name}.") from error
-        except OSError as error:
-            raise StorageError(
-                f"Session {folder.name} cannot be opened: {path} is not writable "
-                f"({reason(error)}). Make its folder writable, or start a new session "
-                "elsewhere."
-            ) from error
-        try:
-            self._take(path)
-        except BaseException:
-            self.release()
-            raise
-
-    @property
-    def in_place(self) -> bool:
-        """Whether the lock file has not been deleted or replaced."""
-        try:
-            return os.path.samestat(os.fstat(self._fd), self._path.stat())
-        except OSError:
-            return False
-
-    def release(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def _take(self, path: Path) -> None:
-        task = path.parent.name
-        try:
-            if not lock_within(self._fd, SECONDS_OF_A_LOOK):
-                raise StorageError(
-                    f"Session {task} is open in {self._holder()}. Close it there, or start another."
-                )
-            if not self.in_place:
-                raise FileNotFoundError(path)
-            self._sign()
-        except FileNotFoundError as error:
-            raise StorageError(f"No such session: {task}.") from error  # just deleted
-        except OSError as error:
-            raise StorageError(
-                f"Session {task} cannot be opened: {path} cannot be locked ({reason(error)})."
-            ) from error
-
-    def _sign(self) -> None:
-        name = f"{os.getpid()} {os.uname().nodename}\n".encode()
-        with suppress(OSError):  # a courtesy: a full disk must not keep a task from being deleted
-            os.pwrite(self._fd, name, 0)
-            os.ftruncate(self._fd, len(name))
-
-    def _holder(self) -> str:
-        pid, _, host = os.pread(self._fd, 300, 0).decode(errors="replace").strip().partition(" ")
-        return f"process {pid} on {host}" if pid.isdecimal() else "another process"
 
 
 class Journal:
@@ -136,36 +55,19 @@ class Journal:
     that sentence is in the journal itself.
     """
 
-    waits: ClassVar[frozenset[type[Fact]]] = frozenset(
-        {
-            CheckpointSaved,
-            CommandDetached,
-            CommandEnded,
-            FilesChanged,
-            HistoryRepaired,
-            Noted,
-            OfferWithdrawn,
-            Reminded,
-            RequestFailed,
-            StepCancelled,
-            TaskReopened,
-            TodosChanged,
-            Condensed,
-        }
-    )
-    """Facts that need no sync of their own: without them the task resumes in the same place. A
-    crash of the process loses none."""
-
+    waits: ClassVar[frozenset[type[Fact]]] = MAY_WAIT
     largest: ClassVar[int] = 1024 * MIB
+    reads: ClassVar[type[JournalContents]] = JournalContents
 
-    def __init__(self, folder: Path, lock: TaskLock, end: End) -> None:
-        self._folder = folder
+    def __init__(self, lock: TaskLock, contents: JournalContents) -> None:
+        self._folder = contents.folder
         self._lock = lock
-        self._end = end
-        self._blobs = Blobs(folder / "blobs")
-        self._refusal = ""
-        self.recovered = ""
-        self._fd = _opened_to_append(folder)
+        self._contents = contents
+        self._rule = SyncRule()
+        self._blobs = Blobs(contents.folder / "blobs")
+        self._refusal = self.recovered = ""
+        self._synced = True
+        self._fd = _opened_to_append(contents.folder)
 
     @classmethod
     def create(cls, folder: Path) -> "Journal":
@@ -176,7 +78,7 @@ class Journal:
                 undo.callback(lock.release)
                 if not never_started(folder / JOURNAL):
                     raise StorageError(f"Session {folder.name} already exists.")
-                journal = cls(folder, lock, End())
+                journal = cls(lock, cls.reads(folder))
                 undo.callback(journal.close)
                 if (folder / JOURNAL).stat().st_size:
                     set_aside(folder / JOURNAL, 0)
@@ -195,19 +97,19 @@ class Journal:
             with ExitStack() as undo:
                 lock = TaskLock(folder)
                 undo.callback(lock.release)
-                condition = recover(folder)
-                journal = cls(folder, lock, condition.end)
+                contents = cls.reads.recover(folder)
+                journal = cls(lock, contents)
                 undo.callback(journal.close)
                 remove_unfinished(folder)
                 remove_unfinished(folder / "blobs")
                 undo.pop_all()
         except OSError as error:
             raise _unreadable(folder, error) from error
-        journal.recovered = condition.report
-        if condition.format > FORMAT:
+        journal.recovered = report(folder, contents.on_record)
+        if contents.format > FORMAT:
             journal._refusal = (
                 f"Session {folder.name} was written by a newer version (format "
-                f"{condition.format}); this one can only read it. Update, then "
+                f"{contents.format}); this one can only read it. Update, then "
                 "continue it."
             )
         return journal
@@ -215,19 +117,22 @@ class Journal:
     @property
     def warning(self) -> str:
         """A warning for the user before the journal is full."""
-        if self._end.size < self.largest // 2:
+        if self._contents.end.size < self.largest // 2:
             return ""
         return (
-            f"The journal of this session has grown to {self._end.size / MIB:,.0f} MiB; the "
-            f"limit is {self.largest / MIB:,.0f} MiB. Continue in a new session soon."
+            f"The journal of this session has grown to {self._contents.end.size / MIB:,.0f} MiB; "
+            f"the limit is {self.largest / MIB:,.0f} MiB. Continue in a new session soon."
         )
 
     def write(self, event: Event) -> None:
         """Durable on return, unless the fact may wait. After an error nothing has changed."""
         assert event.fact.lasting
-        assert event.seq == self._end.seq + 1
+        assert event.seq == self._contents.end.seq + 1
         if self._refusal:
             raise StorageError(self._refusal)
+        if self._synced:
+            self._contents.save()
+        self._contents.let_go(self._fd)
         try:
             if self._is_gone():
                 self._write_again()
@@ -236,10 +141,11 @@ class Journal:
             kp("journal.before_write")
             self._append(line)
             kp("journal.written")
-            if type(event.fact) not in self.waits:
+            self._synced = not self._rule.may_wait(event.fact)
+            if self._synced:
                 self._sync()
             kp("journal.synced")
-            self._end = End(event.seq, self._end.size + len(line))
+            self._contents.add(event, line)
             if isinstance(event.fact, Noted) and event.fact.text == self.recovered:
                 self.recovered = ""
         except OSError as error:
@@ -249,12 +155,17 @@ class Journal:
             self._take_back()
             raise
 
-    def read(self) -> list[Event]:
-        return list(read_events(self._folder))
+    def read(self) -> TaskRecord:
+        """What it contains; whoever writes an event appends it there, too."""
+        if len(self._contents.record.events) != self._contents.end.seq:
+            self._contents = self.reads.read(self._folder)
+        return self._contents.record
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
+            if self._synced:
+                self._contents.save(at_end=True)
             os.close(fd)
             self._lock.release()
 
@@ -264,7 +175,7 @@ class Journal:
                 f"An event of {added:,} bytes is too large for the session's journal; the "
                 f"limit is {LONGEST:,}. Everything up to here is kept."
             )
-        if self._end.size + added > self.largest:
+        if self._contents.end.size + added > self.largest:
             raise StorageError(
                 f"The session's journal is full: the limit is {self.largest:,} bytes. Everything "
                 "up to here is kept; continue in a new session."
@@ -323,7 +234,7 @@ class Journal:
     def _take_back(self) -> None:
         """Remove the line that was being written."""
         try:
-            os.ftruncate(self._fd, self._end.size)
+            os.ftruncate(self._fd, self._contents.end.size)
         except OSError as error:
             self._refuse(error)
 
@@ -332,18 +243,6 @@ class Journal:
             f"The end of the session's journal in {self._folder} is uncertain "
             f"({reason(error)}). Close the session, then continue it with --continue."
         )
-
-
-def is_locked(folder: Path) -> bool:
-    """Whether a process works on the task in the folder."""
-    try:
-        fd = os.open(folder / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return not try_lock(fd, shared=True)
-    finally:
-        os.close(fd)
 
 
 class Journals:
@@ -364,6 +263,16 @@ class Journals:
             return lost_lines(folder, held=is_locked(folder))
         except OSError as error:
             raise _unreadable(folder, error) from error
+
+
+def read_record(folder: Path) -> TaskRecord:
+    """The valid events of a stored task, and what is known from them. Needs no lock."""
+    try:
+        contents = JournalContents.read(folder)
+        contents.save()
+        return contents.record
+    except OSError as error:
+        raise _unreadable(folder, error) from error
 
 
 def read_events(folder: Path) -> Iterator[Event]:

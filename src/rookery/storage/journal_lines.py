@@ -13,7 +13,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -23,7 +23,25 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.facts import Event, Noted, TaskOpened, ToolFinished
+from rookery.core.facts import (
+    CheckpointSaved,
+    CommandDetached,
+    CommandEnded,
+    Condensed,
+    Event,
+    Fact,
+    FilesChanged,
+    HistoryRepaired,
+    Noted,
+    OfferWithdrawn,
+    Reminded,
+    RequestFailed,
+    StepCancelled,
+    TaskReopened,
+    TodosChanged,
+    ToolFinished,
+    ToolStarted,
+)
 from rookery.core.limits import KIB, MIB
 from rookery.errors import StorageError
 from rookery.faults import kp
@@ -36,7 +54,47 @@ FORMAT = 1
 LONGEST = 128 * MIB
 SEAL = len(b"\t01234567\n")
 JOURNAL = "journal.jsonl"
-_ASIDE = lazy_pattern(r"journal\.torn-(\d+)-[0-9a-f]{8}")
+ASIDE = lazy_pattern(r"journal\.torn-(\d+)-[0-9a-f]{8}")
+
+
+MAY_WAIT: frozenset[type[Fact]] = frozenset(
+    {
+        CheckpointSaved,
+        CommandDetached,
+        CommandEnded,
+        Condensed,
+        FilesChanged,
+        HistoryRepaired,
+        Noted,
+        OfferWithdrawn,
+        Reminded,
+        RequestFailed,
+        StepCancelled,
+        TaskReopened,
+        TodosChanged,
+    }
+)
+"""Facts that need no sync of their own: without them the task resumes in the same place. A
+crash of the process loses none."""
+
+
+class SyncRule:
+    """Which facts are synced with the next one. So are the start and the end of a call that changes
+    nothing: without them the call is made again, and the request that sends its result is synced
+    before it is sent."""
+
+    def __init__(self) -> None:
+        self._repeatable: str | None = None
+
+    def may_wait(self, fact: Fact) -> bool:
+        match fact:
+            case ToolStarted(call_id=call_id):
+                self._repeatable = call_id if fact.harmless else None
+                return fact.harmless
+            case ToolFinished(call_id=call_id, spent=None):
+                return call_id == self._repeatable
+            case _:
+                return type(fact) in MAY_WAIT
 
 
 class Blobs:
@@ -74,11 +132,11 @@ class _Referring(msgspec.Struct):
 
 
 class JournalLine(Struct, frozen=True):
-    """An event with the offset of its line's end and its checksum."""
+    """An event with its line and the offset of the line's end."""
 
     event: Event
     end: int
-    seal: bytes
+    raw: bytes
     blob: BlobReference | None
 
 
@@ -87,14 +145,6 @@ class End(Struct, frozen=True):
 
     seq: int = 0
     size: int = 0
-
-
-class Condition(Struct, frozen=True):
-    """The condition of a journal: `report` says what was moved aside and is not recorded yet."""
-
-    end: End
-    format: int
-    report: str
 
 
 def line_from(event: Event, blobs: Blobs) -> bytes:
@@ -118,16 +168,27 @@ def counting_lines(
     file.seek(start)
     end, seq = start, after
     while raw := file.readline(LONGEST):
-        json = _intact(raw)
-        if json is None:
+        found = understood(raw, seq + 1, blobs)
+        if found is None:
             return
-        event, blob = _understood(json)
-        if event.seq != seq + 1:
-            return
-        if blobs and blob and isinstance(event.fact, ToolFinished):
-            event = replace(event, fact=replace(event.fact, text=_text_of(blob, blobs)))
+        event, blob = found
         end, seq = end + len(raw), event.seq
-        yield JournalLine(event, end, raw[-SEAL:], blob)
+        yield JournalLine(event, end, raw, blob)
+
+
+def understood(
+    raw: bytes, expected: int, blobs: Blobs | None
+) -> tuple[Event, BlobReference | None] | None:
+    """The event in a line, if that is intact and has event `expected`."""
+    json = _intact(raw)
+    if json is None:
+        return None
+    event, blob = _decoded(json)
+    if event.seq != expected:
+        return None
+    if blobs and blob and isinstance(event.fact, ToolFinished):
+        event = replace(event, fact=replace(event.fact, text=_text_of(blob, blobs)))
+    return event, blob
 
 
 def flaw(raw: bytes, expected: int) -> str:
@@ -138,20 +199,6 @@ def flaw(raw: bytes, expected: int) -> str:
     if json is None:
         return "its checksum does not match"
     return f"it has event {event_from_json(json).seq} instead of {expected}"
-
-
-def recover(folder: Path) -> Condition:
-    """Remove invalid data from the journal. The caller holds the task's lock.
-
-    A journal of a newer format is not touched, because it may not be damaged at all.
-    """
-    journal = folder / JOURNAL
-    end, version, on_record = _examine(journal)
-    if end.seq == 0:
-        raise StorageError(_without_beginning(folder))
-    if version <= FORMAT and end.size < journal.stat().st_size:
-        set_aside(journal, end.size)
-    return Condition(end, version, _report(folder, on_record))
 
 
 @contextmanager
@@ -212,7 +259,7 @@ def _intact(raw: bytes) -> bytes | None:
     return json if checksum == b"\t%08x\n" % crc32(json) else None
 
 
-def _understood(json: bytes) -> tuple[Event, BlobReference | None]:
+def _decoded(json: bytes) -> tuple[Event, BlobReference | None]:
     try:
         event = event_from_json(json)
         if b'"text_blob"' not in json:
@@ -235,23 +282,7 @@ def _text_of(reference: BlobReference, blobs: Blobs) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _examine(journal: Path) -> tuple[End, int, set[str]]:
-    """Where it ends, its format, and the files moved aside that its notes mention."""
-    end, version, on_record = End(), FORMAT, set[str]()
-    with opened_journal(journal) as file:
-        for line in counting_lines(file):
-            end = End(line.event.seq, line.end)
-            match line.event.fact:
-                case TaskOpened(format=version):
-                    pass
-                case Noted(text=text):
-                    on_record |= {found.group() for found in _ASIDE.finditer(text)}
-                case _:
-                    pass
-    return end, version, on_record
-
-
-def _without_beginning(folder: Path) -> str:
+def without_beginning(folder: Path) -> str:
     if never_started(folder / JOURNAL):
         return f"Session {folder.name} never started: its process ended first. Start it again."
     return (
@@ -261,7 +292,7 @@ def _without_beginning(folder: Path) -> str:
     )
 
 
-def _report(folder: Path, on_record: set[str]) -> str:
+def report(folder: Path, on_record: Set[str]) -> str:
     new = (path for path in _set_aside_files(folder) if path.name not in on_record)
     return " ".join(map(_sentence, new))
 
@@ -291,11 +322,11 @@ def _line_ends(file: BinaryIO, start: int) -> int:
 
 
 def _set_aside_files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if _ASIDE.fullmatch(path.name))
+    return sorted(path for path in folder.iterdir() if ASIDE.fullmatch(path.name))
 
 
 def _sentence(aside: Path) -> str:
-    found = _ASIDE.fullmatch(aside.name)
+    found = ASIDE.fullmatch(aside.name)
     assert found
     return (
         f"The end of this task's journal was damaged, so the task continues from the last "

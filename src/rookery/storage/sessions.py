@@ -17,14 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rookery.core.facts import Event
+from rookery.core.folds.task_record import TaskRecord
 from rookery.errors import StorageError, ToolError
 from rookery.faults import kp
 from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason, sync_folder
 from rookery.platform.own_programs import ProgramTimeout, run_program
 from rookery.platform.user_folders import HOME_VARIABLE, Places
-from rookery.storage.journal import Journal, TaskLock, is_locked, read_events
+from rookery.storage.journal import Journal, read_events, read_record
 from rookery.storage.journal_lines import JOURNAL, never_started
+from rookery.storage.task_lock import TaskLock, is_locked
 
 if TYPE_CHECKING:
     from rookery.storage.index import SearchHit, SessionIndex
@@ -76,6 +78,10 @@ class TaskStore:
     def read(self, task_id: str) -> Iterator[Event]:
         """The events of a task, even while another process writes it."""
         return read_events(self.folder(task_id))
+
+    def record(self, task_id: str) -> TaskRecord:
+        """The same, and what is known from them. Those of a long task are not kept in memory."""
+        return read_record(self.folder(task_id))
 
     def list(self, workspace: str | None = None, *, hidden: bool = True) -> "Sequence[TaskSummary]":
         """Newest first; of one workspace or all; with or without hidden ones and their

@@ -17,6 +17,7 @@ from rookery.core.facts import (
     Event,
     Fact,
     ModeSwitched,
+    Noted,
     QueueEdited,
     RequestFailed,
     RequestStarted,
@@ -31,6 +32,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.folds.run_tallies import added
+from rookery.core.instructions import without_piped
 from rookery.core.limits import KIB
 
 TITLE_LENGTH = 200
@@ -44,6 +46,18 @@ class StoredStatus(StrEnum):
     COMPLETED = "completed"
     CLOSED = "closed"
     FAILED = "failed"
+
+
+QUARTER = 15 * 60_000
+"""Days begin at a full quarter of an hour in every time zone."""
+
+
+class ModelUsage(Struct, frozen=True, kw_only=True):
+    """What a task used of one model in a quarter of an hour, which begins at `ts`."""
+
+    ts: int
+    model: str
+    usage: Usage
 
 
 class TaskSummary(Struct, frozen=True, kw_only=True):
@@ -61,6 +75,9 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
     tokens_out: int = 0
     cost: float | None = None
     damage: str = ""
+    model: str = ""
+    """Of the last request."""
+    spending: tuple[ModelUsage, ...] = ()
 
 
 def see(summary: TaskSummary, event: Event) -> TaskSummary:
@@ -120,12 +137,16 @@ _NOT_SAID = ("tool", "type", "status", "mode")
 """Fields whose values are our own names."""
 
 
+def _title(opened: TaskOpened) -> str:
+    return " ".join((opened.title or without_piped(opened.text)).split())
+
+
 def _after(summary: TaskSummary, event: Event) -> TaskSummary:
     match event.fact:
         case TaskOpened(workspace=workspace, parent=parent, mode=mode) as opened:
             return replace(
                 summary,
-                title=" ".join((opened.title or opened.text).split())[:TITLE_LENGTH],
+                title=_title(opened)[:TITLE_LENGTH],
                 workspace=workspace,
                 parent=parent,
                 mode=mode,
@@ -133,11 +154,18 @@ def _after(summary: TaskSummary, event: Event) -> TaskSummary:
             )
         case ModeSwitched(mode=mode):
             return replace(summary, mode=mode)
-        case AssistantSpoke(usage=usage) | RequestFailed(usage=usage) | Condensed(usage=usage):
-            return _charge(summary, usage)
+        case (
+            AssistantSpoke(usage=usage)
+            | RequestFailed(usage=usage)
+            | Condensed(usage=usage)
+            | Noted(usage=Usage() as usage)
+        ):
+            return _charge(summary, usage, event.ts)
         case CompletionOffered():
             return replace(summary, status=StoredStatus.COMPLETED)
-        case RequestStarted() | Rewound():
+        case RequestStarted(model=model):
+            return replace(summary, status=StoredStatus.OPEN, model=model)
+        case Rewound():
             return replace(summary, status=StoredStatus.OPEN)
         case TaskFailed():
             return replace(summary, status=StoredStatus.FAILED)
@@ -149,10 +177,25 @@ def _after(summary: TaskSummary, event: Event) -> TaskSummary:
             return summary
 
 
-def _charge(summary: TaskSummary, usage: Usage) -> TaskSummary:
+def _charge(summary: TaskSummary, usage: Usage, ts: int) -> TaskSummary:
     before = Usage(tokens_in=summary.tokens_in, tokens_out=summary.tokens_out, cost=summary.cost)
     used = added(before, usage)
-    return replace(summary, tokens_in=used.tokens_in, tokens_out=used.tokens_out, cost=used.cost)
+    return replace(
+        summary,
+        tokens_in=used.tokens_in,
+        tokens_out=used.tokens_out,
+        cost=used.cost,
+        spending=_spent(summary.spending, ModelUsage(ts=ts, model=summary.model, usage=usage)),
+    )
+
+
+def _spent(before: tuple[ModelUsage, ...], now: ModelUsage) -> tuple[ModelUsage, ...]:
+    if now.usage == Usage():
+        return before
+    now = replace(now, ts=now.ts - now.ts % QUARTER)
+    if before and (before[-1].ts, before[-1].model) == (now.ts, now.model):
+        return (*before[:-1], replace(now, usage=added(before[-1].usage, now.usage)))
+    return (*before, now)
 
 
 def snippet(text: str, terms: Sequence[str]) -> str:

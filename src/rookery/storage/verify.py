@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from rookery.core.blocks import ToolCall, ToolResult
+from rookery.core.event_list import live
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -32,7 +33,6 @@ from rookery.core.facts import (
     TaskReopened,
     ToolFinished,
     ToolStarted,
-    live,
 )
 from rookery.core.folds.history import Turn, history
 from rookery.errors import StorageError

@@ -17,6 +17,7 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.folds.history import history
+from rookery.core.folds.task_state import fold
 from rookery.engine.context import cut_points, fitting_cut
 from support.sample_logs import log
 
@@ -56,7 +57,7 @@ def going_on(events: list[Event], *facts: Fact) -> list[Event]:
 def test_the_answer_to_an_open_question_survives_condensing(steps: int, times: int, most: int):
     events = at_a_question(steps)
     for _ in range(times):
-        events = going_on(events, fitting_cut(events, most))
+        events = going_on(events, fitting_cut(events, most, fold(events)))
     events = going_on(
         events,
         Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text=ANSWER),
@@ -68,9 +69,9 @@ def test_the_answer_to_an_open_question_survives_condensing(steps: int, times: i
 
 def test_a_finished_conversation_can_be_condensed_entirely():
     events = log(TaskOpened(text="go"), *done(1), *done(2))
-    assert cut_points(events)[-1] == events[-1].seq
+    assert cut_points(events, fold(events))[-1] == events[-1].seq
     asking = at_a_question(2)
     answer = max(event.seq for event in asking if isinstance(event.fact, AssistantSpoke))
-    assert cut_points(asking)[-1] == answer - 1
+    assert cut_points(asking, fold(asking))[-1] == answer - 1
     again = going_on(asking, Condensed(upto=answer - 1))
-    assert cut_points(again) == [answer - 1, answer - 1]
+    assert cut_points(again, fold(again)) == [answer - 1, answer - 1]

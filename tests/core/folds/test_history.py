@@ -1,19 +1,21 @@
 """Any log gives a history that every provider accepts."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text, ToolCall, ToolResult
 from rookery.core.facts import (
     Answered,
     AssistantSpoke,
+    Condensed,
     Ending,
     Event,
     Fact,
     FilesRestored,
     PromptRefused,
     QueueEdited,
+    Reminded,
     RequestStarted,
     Rewound,
     TaskOpened,
@@ -49,6 +51,7 @@ def test_any_log_gives_a_history_that_providers_accept(events: list[Event]):
 
 
 @given(ANY_LOG)
+@example(log(Condensed(upto=2), Reminded(text="one")))  # a cut that names what comes after it
 def test_a_growing_conversation_equals_the_history_of_its_log(events: list[Event]):
     conversation, scale = Conversation(), Scale()
     for count in range(len(events) + 1):

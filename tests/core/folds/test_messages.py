@@ -465,7 +465,6 @@ def test_a_question_stays_open_while_another_call_runs():
         RequestFailed(request_id="r", error=FailureKind.BUSY, message="x"),
         Pausing(seconds=1, reason="x"),
         CompletionOffered(result="x"),
-        Condensed(upto=1),
         Asked(ask_id="q2", ask=AskKind.COMMAND_OUTPUT),
         ToolStarted(call_id="c", tool="read_file", title="Read"),
         ToolFinished(call_id="c", text="x"),
@@ -474,6 +473,16 @@ def test_a_question_stays_open_while_another_call_runs():
 )
 def test_any_next_step_of_the_loop_withdraws_a_question(fact: Fact):
     assert "tool T" in rows(OPENED, STARTED, asked(text="T", call_id="c"), fact)
+
+
+def test_a_call_that_is_asked_about_again_after_condensing_has_one_row():
+    asking = [OPENED, STARTED, asked(text="T", call_id="c")]
+    again = [
+        Condensed(upto=1),
+        Noted(text="N"),
+        Asked(ask_id="q2", ask=AskKind.TOOL, text="T", call_id="c"),
+    ]
+    assert rows(*asking, *again) == ["text do it", "sliding_window_truncation", "note N", "tool? T"]
 
 
 # ── tools ───────────────────────────────────────────────────────────────────────────────

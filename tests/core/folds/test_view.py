@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text
+from rookery.core.event_list import live
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
@@ -37,7 +38,6 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
     Waiting,
-    live,
 )
 from rookery.core.folds.rows import PAGE, Rows
 from rookery.core.folds.run_tallies import Totals

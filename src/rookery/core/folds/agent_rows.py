@@ -15,6 +15,7 @@ from rookery.core.facts import (
     Condensed,
     Event,
     Fact,
+    Noted,
     RequestFailed,
     RequestStarted,
     StepCancelled,
@@ -24,6 +25,7 @@ from rookery.core.facts import (
     TaskReopened,
     ToolFinished,
     ToolStarted,
+    Usage,
 )
 from rookery.core.text.terminal_text import harmless_line
 
@@ -110,7 +112,12 @@ def _after(row: AgentRow, fact: Fact) -> AgentRow:
             return replace(row, state="working", action=title)
         case Asked(ask=ask, title=title) if CATEGORY[ask] is not AskCategory.NON_BLOCKING:
             return replace(row, state="asking", action=title or row.action)
-        case AssistantSpoke(usage=usage) | RequestFailed(usage=usage) | Condensed(usage=usage):
+        case (
+            AssistantSpoke(usage=usage)
+            | RequestFailed(usage=usage)
+            | Condensed(usage=usage)
+            | Noted(usage=Usage() as usage)
+        ):
             return replace(row, cost=row.cost + (usage.cost or 0.0))
         case CompletionOffered():
             return replace(row, result=True)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind, is_interactive_ask, is_non_blocking_ask
 from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult, shorter_block
+from rookery.core.event_list import events_after, live, of_kind
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -33,7 +34,6 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
     UserSpoke,
-    live,
 )
 from rookery.core.replies import (
     CALL_TAKEN_BACK,
@@ -59,9 +59,9 @@ class Turn(Struct, frozen=True):
 _GO_ON = Turn("user", (Text(text=GO_ON),))
 
 
-def history(events: Iterable[Event]) -> list[Turn]:
-    """The turns to send: alternating, starting with the user."""
-    return _Fold(list(events)).turns()
+def history(events: Sequence[Event], cut: Condensed | None = None) -> list[Turn]:
+    """The turns to send: alternating, starting with the user. With a `cut`, as after that."""
+    return _Fold(events, cut).turns()
 
 
 class Conversation:
@@ -73,9 +73,10 @@ class Conversation:
         self._folded = 0
 
     def turns(self, events: Sequence[Event]) -> list[Turn]:
-        new = events[self._folded :]
-        self._folded = len(events)
-        if self._fold.refused or any(isinstance(event.fact, _LOOKS_BACK) for event in new):
+        known, self._folded = self._folded, len(events)
+        new = events[known:] if known else ()
+        looks_back = any(isinstance(event.fact, _LOOKS_BACK) for event in new)
+        if not known or self._fold.refused or looks_back:
             self._fold = _Fold(events)
         else:
             self._fold.take(new)
@@ -83,38 +84,54 @@ class Conversation:
 
 
 _LOOKS_BACK = Condensed, HistoryRepaired, PromptRefused, Rewound
+_OF_THE_USER = TaskOpened, UserSpoke, QueueEdited, Asked, Answered
+"""What is still sent of the events before a cut."""
 
 
 class _Fold:
-    def __init__(self, known: Sequence[Event]) -> None:
+    def __init__(self, known: Sequence[Event], cut: Condensed | None = None) -> None:
         counted = live(known)
-        facts = [event.fact for event in counted]
+        facts = (event.fact for event in of_kind(counted, HistoryRepaired))
         repairs = (fact.upto for fact in facts if isinstance(fact, HistoryRepaired))
         self._known = known
-        self._cuts = Cuts.among(counted)
+        self._cuts = Cuts.among(counted, cut)
         self._bare = max(repairs, default=0)
         self._book = _Book()
         self._queue: dict[str, UserSpoke] = {}
         self._asked: dict[str, str] = {}
         self._told = not self._cuts.upto
-        self.refused = any(isinstance(event.fact, PromptRefused) for event in known)
-        self.take(counted)
+        self.refused = any(of_kind(known, PromptRefused))
+        self._take_cut(counted)
+        self.take(events_after(counted, self._cuts.upto))
+
+    def _take_cut(self, events: Sequence[Event]) -> None:
+        """Take the user's words from what was cut; the rest is not even read."""
+        before = 0
+        for event in of_kind(events, *_OF_THE_USER) if self._cuts.upto else ():
+            if event.seq > self._cuts.upto:
+                break
+            if self._queue and _requested(events, before, event.seq):
+                _say_all(self._book, self._queue)
+            self._book.longest = self._cuts.longest_at(event.seq)
+            self._apply(event, cut=True)
+            before = event.seq
+        if self._queue and _requested(events, before, self._cuts.upto + 1):
+            _say_all(self._book, self._queue)
 
     def take(self, events: Iterable[Event]) -> None:
         for event in events:
             self._book.longest = self._cuts.longest_at(event.seq)
-            cut = event.seq <= self._cuts.upto
-            if not (cut or self._told):
+            if not self._told:
                 self._book.say(*self._cuts.instead())
                 self._told = True
-            self._apply(event, cut)
+            self._apply(event)
 
     def turns(self) -> list[Turn]:
         """With queued messages at the end: the next request delivers them."""
         queued = [block for spoken in self._queue.values() for block in _words(spoken)]
         return self._book.turns(() if self._told else self._cuts.instead(), queued)
 
-    def _apply(self, event: Event, cut: bool) -> None:
+    def _apply(self, event: Event, *, cut: bool = False) -> None:
         book, cuts = self._book, self._cuts
         match event.fact:
             case TaskOpened(text=text, images=images):
@@ -129,10 +146,11 @@ class _Fold:
                 _say_all(book, self._queue)
                 if details and not cut:
                     book.say(Text(text=environment_details(details)))
-            case Asked(ask_id=ask_id, ask=AskKind.FOLLOWUP, text=text) if cut:
-                self._asked[ask_id] = text
+            case Asked(ask_id=ask_id, ask=AskKind.FOLLOWUP, text=text, title=title) if cut:
+                self._asked[ask_id] = "" if title else text  # with a title, not the model's
             case Answered() as answer if cut:
-                if event.seq > cuts.words and answer.by == "user" and answer.text:
+                kept = event.seq > cuts.words and self._asked.get(answer.ask_id) != ""
+                if kept and answer.by == "user" and answer.text:
                     book.say(Text(text=_remembered(answer, self._asked)), *answer.images)
             case _ if cut:
                 pass
@@ -149,7 +167,7 @@ class _Fold:
             case FilesRestored(paths=paths) as restored if paths:
                 book.say(Text(text=UNDONE.format(paths=_named(restored))))
             case Rewound(to=to):
-                since = [each for each in self._known if to < each.seq < event.seq]
+                since = events_after(self._known, to, event.seq)
                 book.add_rewind_result(_started_calls(since), _rewind_notice(since, to))
             case _:
                 pass
@@ -165,15 +183,18 @@ class Cuts(Struct, frozen=True):
     """Pairs of an event and the longest text kept up to it; both increase."""
 
     @classmethod
-    def among(cls, events: Iterable[Event]) -> "Cuts":
-        facts = [(event.seq, event.fact) for event in events if isinstance(event.fact, Condensed)]
+    def among(cls, events: Sequence[Event], last: Condensed | None = None) -> "Cuts":
+        found = ((event.seq, event.fact) for event in of_kind(events, Condensed))
+        facts = [(seq, fact) for seq, fact in found if isinstance(fact, Condensed)]
+        if last:
+            facts.append((events[-1].seq + 1, last))
         lengths: list[tuple[int, int]] = []
         for seq, fact in facts:
             if fact.longest:
                 lengths = [each for each in lengths if each[1] < fact.longest]
                 lengths.append((seq, fact.longest))
         return cls(
-            upto=max((fact.upto for _, fact in facts), default=0),
+            upto=max((min(fact.upto, seq) for seq, fact in facts), default=0),
             words=max((fact.words for _, fact in facts), default=0),
             summary=next((fact.summary for _, fact in reversed(facts) if fact.summary), ""),
             lengths=tuple(lengths),
@@ -278,6 +299,12 @@ class _Debt(Struct):
 
     def without_result(self) -> ToolResult:
         return ToolResult(call_id=self.sent_id, text=self.why_none, is_error=True)
+
+
+def _requested(events: Sequence[Event], after: int, before: int) -> bool:
+    """Whether a request was sent between two events."""
+    request = next(of_kind(events, RequestStarted, after=after), None)
+    return request is not None and request.seq < before
 
 
 def _is_blank(block: Block) -> bool:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind, offered_in
 from rookery.core.blocks import ToolCall
+from rookery.core.event_list import live
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
@@ -28,6 +29,7 @@ from rookery.core.facts import (
     IntentSelected,
     ModelSwitched,
     ModeSwitched,
+    Noted,
     QueueEdited,
     Reminded,
     RequestFailed,
@@ -47,13 +49,12 @@ from rookery.core.facts import (
     ToolStarted,
     Usage,
     UserSpoke,
-    live,
 )
 from rookery.core.folds.run_tallies import limit_in, spent_with
 from rookery.core.folds.task_replies import after_reply, new_turn, with_model
 from rookery.core.instructions import points_somewhere
 from rookery.core.levels import Level
-from rookery.core.limits import FailureKind
+from rookery.core.limits import Effort, FailureKind
 from rookery.core.tokens import PER_BYTE, learnt, overflow_in, window_after
 from rookery.core.tool_traits import DELEGATION
 
@@ -66,6 +67,8 @@ class TaskState(Struct, frozen=True):
     mode: str = "code"
     chosen: tuple[str, str] = ("", "")
     """The provider and model that the user chose, if not the default ones."""
+    effort: Effort | None = None
+    """The reasoning effort that the user chose with the model, if not that of the settings."""
     fallback: int = 0
     """How many models of the setting `fallback` were tried since the user's last message."""
     fallback_model: tuple[str, str] = ("", "")
@@ -135,6 +138,8 @@ class TaskState(Struct, frozen=True):
     """Whether the opening message was refused and no other has come."""
     offered: frozenset[str] = frozenset()
     """The answers that the model suggested in its last question."""
+    form: bool = False
+    """Whether an MCP server asked the last question."""
 
     governed: Governed | None = None
     """How intents govern the task, if they do."""
@@ -218,8 +223,9 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(reset, mistakes=state.mistakes + mistake, nudges=state.nudges + nudge)
         case ModeSwitched(mode=mode):
             return replace(state, mode=mode)
-        case ModelSwitched(provider=provider, model=model):
-            return replace(state, chosen=(provider, model), fallback=0, fallback_model=("", ""))
+        case ModelSwitched(provider=provider, model=model, effort=effort):
+            state = replace(state, chosen=(provider, model), effort=effort)
+            return replace(state, fallback=0, fallback_model=("", ""))
         case FellBack(place=place, provider=provider, model=model, problem=""):
             return with_model(state, place, (provider, model))
         case FellBack(place=place):
@@ -241,6 +247,9 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, completion=None, failed_checks=state.failed_checks + 1)
         case CriteriaChecked():
             return replace(state, checked=True, failed_checks=0)
+        case Noted(usage=Usage() as usage):
+            spent = replace(state.spent, requests=state.spent.requests + 1)
+            return replace(state, spent=spent_with(spent, usage))
         case Condensed(usage=usage):
             asked = usage != Usage()
             spent = spent_with(replace(state.spent, requests=state.spent.requests + asked), usage)
@@ -249,8 +258,10 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, failure=None, repaired=True)
         case Asked(ask=AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, text=text):
             return replace(state, limit=limit_in(text))
-        case Asked(ask=AskKind.FOLLOWUP, text=text):
-            return replace(state, offered=offered_in(text))
+        case Asked(ask=AskKind.FOLLOWUP, text=text, title=title):
+            return replace(state, offered=offered_in(text), form=bool(title))
+        case Answered(ask=AskKind.FOLLOWUP) if state.form:
+            return after_reply(state, fact)  # not for the model
         case Answered(level=Level()):
             # the plan is the model's text: what it mentions is not looked up for the user
             return after_reply(new_turn(state), fact)

@@ -138,8 +138,7 @@ class Transcript:
         """The question that stops the loop, or else an offer that can be answered."""
         if self._sheet.question is not None:
             return self._sheet.row(self._sheet.question)
-        offers = (row for row in reversed(self._sheet.open_rows()) if not row.partial)
-        return next(offers, None)
+        return next((row for row in reversed(self._sheet.open_rows()) if not row.partial), None)
 
     def copy(self) -> "Transcript":
         other = Transcript()
@@ -151,6 +150,8 @@ class Transcript:
         question = self._sheet.question
         if question is not None and settles(event.fact, row := self._sheet.row(question)):
             self._sheet.close(row)
+            if isinstance(event.fact, Condensed) and row.call_id:
+                self._forget_row(row)  # the call is asked about again
         self._apply(event.fact)
         if event.fact.lasting:
             self._past = (event.seq, self._kept())
@@ -192,8 +193,7 @@ class Transcript:
             case ToolFinished():
                 self._finish_tool(fact)
             case CompletionOffered(spoken=True) if self._spoken is not None:
-                said = sheet.row(self._spoken)
-                sheet.rewrite(replace(said, say="completion_result"))
+                sheet.rewrite(replace(sheet.row(self._spoken), say="completion_result"))
                 self._spoken = None
             case CompletionOffered(result=result):
                 self._offer_completion(result)
@@ -206,6 +206,8 @@ class Transcript:
                 kind = "condense_context" if summary else "sliding_window_truncation"
                 sheet.say(kind, summary or None)
             case Noted(text=text) | CommandEnded(text=text):
+                if isinstance(fact, Noted) and fact.usage:
+                    self.usage = plus(self.usage, replace(fact.usage, tokens_in=0, tokens_out=0))
                 sheet.say("note", text)
             case CheckpointSaved(id=id):
                 sheet.say("checkpoint_saved", id)
@@ -353,8 +355,11 @@ class Transcript:
         if row.type == "ask":
             self._sheet.close(row)
         else:
-            self._sheet.remove(row.ts)
-            self._shown = without(self._shown, row.call_id)
+            self._forget_row(row)
+
+    def _forget_row(self, row: Message) -> None:
+        self._sheet.remove(row.ts)
+        self._shown = without(self._shown, row.call_id)
 
     def _offer_completion(self, result: str) -> None:
         last = self._sheet.last
