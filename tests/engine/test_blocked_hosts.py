@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.asks import allow, ask
+from rookery.core.asks import Ruling, allow, ask
 from rookery.core.blocks import ToolCall
 from rookery.core.commands import Answer
 from rookery.core.facts import Asked, Noted, TaskOpened
@@ -15,6 +15,7 @@ from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
 from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
+from rookery.engine.ports.hooks import Hook
 from rookery.permissions.approval import AllowRules, stored_rules
 from support.stage import TASK, Stage
 
@@ -57,11 +58,11 @@ class Bench:
         return answers[0]
 
 
-class Opinion:
-    def __init__(self, ruling: object) -> None:
+class Opinion(Hook):
+    def __init__(self, ruling: Ruling) -> None:
         self._ruling = ruling
 
-    async def before(self, call: ToolCall, action: Action) -> object:
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
         return self._ruling
 
 

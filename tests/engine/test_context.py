@@ -28,6 +28,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.folds.history import Turn, history
+from rookery.core.folds.task_record import TaskRecord
 from rookery.core.limits import FailureKind, Limits
 from rookery.core.next_step import CallModel, Remind, Shorten, TurnRules, next_step
 from rookery.core.tokens import weight
@@ -71,8 +72,8 @@ class Memory:
     def write(self, event: Event) -> None:
         pass
 
-    def read(self) -> list[Event]:
-        return self.events
+    def read(self) -> TaskRecord:
+        return TaskRecord.of(self.events)
 
     def close(self) -> None:
         pass

@@ -3,7 +3,19 @@
 import anyio
 import pytest
 
-from rookery.core.facts import Event, Noted, TaskClosed, TaskOpened, TextStreamed
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import (
+    AssistantSpoke,
+    Condensed,
+    Event,
+    Fact,
+    Noted,
+    Rewound,
+    TaskClosed,
+    TaskOpened,
+    TextStreamed,
+)
+from rookery.core.folds.task_record import TaskRecord
 from rookery.engine.event_log import EventLog
 from rookery.errors import StorageError
 
@@ -24,8 +36,8 @@ class MemoryStore:
             raise StorageError("The shelf is full.")
         self.kept.append(event)
 
-    def read(self) -> list[Event]:
-        return list(self.kept)
+    def read(self) -> TaskRecord:
+        return TaskRecord.of(self.kept)
 
     def close(self) -> None:
         pass
@@ -49,6 +61,19 @@ async def test_an_event_that_could_not_be_written_changes_nothing_and_is_not_sen
     assert log.append(Noted(text="There is room again.")).seq == 2
     log.close()
     assert [event.seq async for event in log.follow()] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [Noted(text="n"), Condensed(upto=3), Rewound(to=1)],
+    ids=lambda fact: type(fact).__name__,
+)
+def test_the_id_of_a_call_stays_used_after_its_answer_left_the_conversation(later: Fact):
+    log, _ = opened()
+    for id in ("call_0", "call_1"):
+        log.append(AssistantSpoke(request_id="r", blocks=(ToolCall(id=id, name="edit"),)))
+    log.append(later)
+    assert log.call_ids() == {"call_0", "call_1"}
 
 
 async def test_passing_facts_are_numbered_between_lasting_ones_and_never_written():

@@ -16,12 +16,13 @@ from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import REFUSED_BEFORE, Gate
 from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
+from rookery.engine.ports.hooks import Hook
 from support.stage import TASK, Stage, finish, write
 
 pytestmark = pytest.mark.anyio
 
 
-class Opinion:
+class Opinion(Hook):
     """A hook with one opinion about every change, which remembers what became of it."""
 
     def __init__(self, ruling: Ruling | Exception) -> None:

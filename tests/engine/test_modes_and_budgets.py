@@ -45,8 +45,8 @@ class StageWithDeps(Stage):
 
     def make_task(self, task_id: str, log: EventLog, family: Family) -> Task:
         usual = super().make_task(task_id, log, family)._deps
-        tools = {**usual.tools, **self.deps.get("tools", {})}
-        return Task(task_id, log, replace(usual, **{**self.deps, "tools": tools}), family)
+        tools = {**usual.tools(), **self.deps.get("tools", {})}
+        return Task(task_id, log, replace(usual, **{**self.deps, "tools": lambda: tools}), family)
 
 
 class Work:

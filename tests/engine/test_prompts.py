@@ -6,7 +6,7 @@ import pytest
 
 from rookery.core.facts import Answered, Noted, PromptRefused, UserSpoke
 from rookery.core.folds.view import View, see
-from rookery.engine.ports.hooks import TaskGovernance, UserHooks
+from rookery.engine.ports.hooks import SessionHook
 from support.stage import Stage, call
 
 pytestmark = pytest.mark.anyio
@@ -15,7 +15,7 @@ QUESTION = call("ask_followup_question", question="Which?", follow_up=[{"text": 
 DONE = call("attempt_completion", result="Done.")
 
 
-class Listening(UserHooks):
+class Listening(SessionHook):
     """Records every message and refuses those that contain `bad`."""
 
     checks_messages = True
@@ -38,7 +38,7 @@ def sent(stage: Stage) -> str:
 
 
 async def test_hooks_check_every_message_once(tmp_path: Path, listening: Listening):
-    stage = Stage(tmp_path, [QUESTION], [DONE], [DONE], governance=TaskGovernance(hooks=listening))
+    stage = Stage(tmp_path, [QUESTION], [DONE], [DONE], session_hooks=[listening])
     await stage.play("say queued; message an answer", "message more", "yes")
     assert listening.received == ["Do it", "an answer", "queued", "more"]
     assert all(words in sent(stage) for words in listening.received)
@@ -47,7 +47,7 @@ async def test_hooks_check_every_message_once(tmp_path: Path, listening: Listeni
 async def test_a_refused_answer_is_asked_for_again_and_never_sent(
     tmp_path: Path, listening: Listening
 ):
-    stage = Stage(tmp_path, [QUESTION], [DONE], governance=TaskGovernance(hooks=listening))
+    stage = Stage(tmp_path, [QUESTION], [DONE], session_hooks=[listening])
     await stage.play("message bad words", "message good words", "yes")
     assert stage.asks == ["followup", "followup", "completion_result"]
     assert "bad words" not in sent(stage)
@@ -55,7 +55,7 @@ async def test_a_refused_answer_is_asked_for_again_and_never_sent(
 
 
 async def test_a_refused_follow_up_leaves_the_task_unchanged(tmp_path: Path, listening: Listening):
-    stage = Stage(tmp_path, [DONE], governance=TaskGovernance(hooks=listening))
+    stage = Stage(tmp_path, [DONE], session_hooks=[listening])
     await stage.play("message bad words", "yes")
     assert stage.asks == ["completion_result", "completion_result"]
     assert len(stage.model.requests) == 1
@@ -66,7 +66,7 @@ async def test_a_refused_follow_up_leaves_the_task_unchanged(tmp_path: Path, lis
 async def test_a_refused_queued_message_does_not_stop_the_work(
     tmp_path: Path, listening: Listening
 ):
-    stage = Stage(tmp_path, [QUESTION], [DONE], governance=TaskGovernance(hooks=listening))
+    stage = Stage(tmp_path, [QUESTION], [DONE], session_hooks=[listening])
     await stage.play("say bad words; message an answer", "yes")
     assert "bad words" not in sent(stage)
     [refused] = [fact for fact in stage.facts if isinstance(fact, PromptRefused)]
@@ -83,7 +83,7 @@ async def test_a_refused_queued_message_does_not_stop_the_work(
 async def test_messages_unchecked_at_a_crash_are_checked_after_it(
     tmp_path: Path, listening: Listening
 ):
-    stage = Stage(tmp_path, [QUESTION], [DONE], governance=TaskGovernance(hooks=listening))
+    stage = Stage(tmp_path, [QUESTION], [DONE], session_hooks=[listening])
     await stage.play("say bad words; cancel", "crash")
     listening.received.clear()
     await stage.play("yes", "message fine", "yes", reopen=True)
@@ -92,7 +92,7 @@ async def test_messages_unchecked_at_a_crash_are_checked_after_it(
 
 async def test_a_rejection_with_a_refused_text_asks_again(tmp_path: Path, listening: Listening):
     write = call("write_to_file", path="a.txt", content="x\n")
-    stage = Stage(tmp_path, [write], [DONE], governance=TaskGovernance(hooks=listening))
+    stage = Stage(tmp_path, [write], [DONE], session_hooks=[listening])
     await stage.play("no bad words", "yes", "yes")
     assert (stage.root / "a.txt").read_text() == "x\n"
     assert "bad words" not in sent(stage)

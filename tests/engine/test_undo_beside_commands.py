@@ -14,13 +14,13 @@ SCENES = {
     "a command that ends before the task": [
         [call("execute_command", command=WAITS_FOR_X, timeout=0.2)],
         [write("x.txt", "x\n")],
-        [run("sleep 0.5; touch y.txt")],
+        [run("while [ ! -s b.txt ]; do sleep 0.05; done; touch y.txt")],
         [finish()],
     ],
     "a command that runs until the task ends": [
         [call("execute_command", command=f"{WAITS_FOR_X}; sleep 60", timeout=0.2)],
         [write("x.txt", "x\n")],
-        [run("while [ ! -e b.txt ]; do sleep 0.05; done; touch y.txt")],
+        [run("while [ ! -s b.txt ]; do sleep 0.05; done; touch y.txt")],
         [finish()],
     ],
 }

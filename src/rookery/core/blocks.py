@@ -132,7 +132,7 @@ _JPEG_ALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 MOST_PIXELS = 40_000_000
 TOGETHER = 20 * MIB
 """Largest total size of the images in one request."""
-_SHOWN_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+SHOWN_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 class ImageFacts(Struct, frozen=True):
@@ -268,7 +268,7 @@ def picture(data: bytes, sight: Sight, *, complete: bool = True) -> Picture | No
 
 
 def _why_not_shown(facts: ImageFacts, size: int, sight: Sight, *, complete: bool) -> str:
-    if facts.media_type not in _SHOWN_TYPES:
+    if facts.media_type not in SHOWN_TYPES:
         return "models do not accept this type"
     if not sight.sees:
         return "this model does not accept images"

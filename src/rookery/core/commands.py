@@ -16,6 +16,7 @@ from msgspec.structs import fields
 from rookery.core.asks import Choice, Reply
 from rookery.core.blocks import Image
 from rookery.core.levels import Level
+from rookery.core.limits import Effort
 
 KIND = "kind"
 _LONGEST_SHOWN = 60
@@ -113,6 +114,8 @@ class OpenTask(Struct, frozen=True, kw_only=True):
     model: str = ""
     """The first model; the default one if empty. Without a provider, a model of the default
     provider."""
+    effort: Effort | None = None
+    """The reasoning effort of this model; None for that of the settings."""
     automatic: bool | None = None
     """Whether actions are auto-approved; None for the default."""
     intent: str = ""
@@ -218,11 +221,13 @@ class SwitchMode(Struct, frozen=True, kw_only=True):
 
 
 class SwitchModel(Struct, frozen=True, kw_only=True):
-    """Use another model for the rest of the task and its sub-tasks."""
+    """Use another model for the rest of the task and its sub-tasks. Without an effort, with that of
+    the settings."""
 
     task_id: str
     provider: str
     model: str
+    effort: Effort | None = None
 
 
 class SwitchApproval(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ Text of a project is always quoted with its origin. It can instruct the model bu
 Mentions are `@/file`, `@/folder/`, `@https://…`, `@git-changes`, `@1a2b3c4`, `@problems`,
 `@terminal` and `/command`. A mention starts at the beginning of a line or after whitespace; one
 punctuation mark at its end is not part of it. A backslash in a path escapes the next character.
-Piped text contains no mentions.
+Piped text, and what a webhook brought, contain no mentions.
 """
 
 import re
@@ -23,6 +23,8 @@ MentionKind: TypeAlias = Literal[
 
 PIPED_TEXT = "piped_text"
 """Tag around piped text. It cannot be closed inside."""
+WEBHOOK_TEXT = "webhook_text"
+"""The same around the text that a webhook brought, which nobody at this machine has seen."""
 
 _PUNCTUATION = ".,;:!?"
 _BEGIN, _END = r"(?<!\S)", r"(?=[.,;:!?]?(?:\s|\Z))"
@@ -38,6 +40,7 @@ _BARE_PATH = lazy_pattern(rf"{_BEGIN}@(?P<path>[\w.-][^\s`@]*)")
 _PLACEHOLDER = lazy_pattern(r"\$(?:(?P<all>ARGUMENTS)\b|(?P<number>[1-9])(?!\d))")
 _INSERTED_OUTPUT = lazy_pattern(r"!`[^`\n]+`")
 _PIPED = lazy_pattern(rf"(?<!\S)<{PIPED_TEXT}>\n.*\n</{PIPED_TEXT}>(?!\S)", re.DOTALL)
+_BROUGHT = lazy_pattern(rf"(?<!\S)<{WEBHOOK_TEXT}>\n.*\n</{WEBHOOK_TEXT}>(?!\S)", re.DOTALL)
 _SERVER_PROMPT = lazy_pattern(r"\s*/mcp:(?P<server>[^\s:]+):\S")
 _ESCAPE = lazy_pattern(r"\\(.)", re.DOTALL)
 _TO_ESCAPE = lazy_pattern(r"[\\\s]")
@@ -66,14 +69,14 @@ class CommandMention(Struct, frozen=True, kw_only=True):
 
 
 def find_mentions(text: str) -> list[Mention]:
-    return [_mention(found) for found in _MENTION.finditer(_without_piped(text))]
+    return [_mention(found) for found in _MENTION.finditer(without_piped(text))]
 
 
 def find_commands(text: str, known: Collection[str] | None = None) -> list[CommandMention]:
     """Slash commands in a text, or only those with these names; never part of another mention."""
     taken = deque((mention.start, mention.end) for mention in find_mentions(text))
     commands: list[CommandMention] = []
-    for found in _COMMAND.finditer(_without_piped(text)):
+    for found in _COMMAND.finditer(without_piped(text)):
         while taken and taken[0][1] <= found.start():
             taken.popleft()
         inside = bool(taken) and taken[0][0] <= found.start()
@@ -124,9 +127,18 @@ def mention_of(path: str) -> str:
     return f"@/{escaped}"
 
 
-def _without_piped(text: str) -> str:
-    """The text with piped parts blanked out, so that positions stay the same."""
-    return _PIPED.sub(lambda piped: " " * len(piped[0]), text)
+def without_piped(text: str) -> str:
+    """The text with foreign parts blanked out, so that positions stay the same."""
+    return _PIPED.sub(_blank, without_webhook(text))
+
+
+def without_webhook(text: str) -> str:
+    """The text without what a webhook brought, also of the same length."""
+    return _BROUGHT.sub(_blank, text)
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
 
 
 def _mention(found: re.Match[str]) -> Mention:

@@ -174,7 +174,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     search_matches: int = 300
     search_line_length: int = 500
     search_seconds: float = 20.0
-    search_files: int = 200_000
+    search_files: int = 500_000
 
     checkpoint_file_bytes: int = 20 * MIB
     checkpoint_files: int = 100_000

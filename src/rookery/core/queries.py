@@ -9,6 +9,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 from msgspec import Struct
 
 from rookery.core.levels import Level
+from rookery.core.limits import Effort
 
 T = TypeVar("T")
 
@@ -39,6 +40,8 @@ class KnownModel(Struct, frozen=True, kw_only=True):
     window: int = 0
     """Tokens in its context; 0 if unknown."""
     images: bool = False
+    reasons: bool = False
+    """Whether its reasoning effort can be chosen."""
     price_in: float | None = None
     """Dollars for a million tokens."""
     price_out: float | None = None
@@ -94,6 +97,8 @@ class About(Struct, frozen=True, kw_only=True):
     provider: str = ""
     model: str = ""
     window: int = 0
+    effort: Effort = "unspecified"
+    """The reasoning effort of the settings."""
     automatic: bool = False
     """Whether actions are auto-approved, unless a task says otherwise."""
     level: Level = Level.ASK

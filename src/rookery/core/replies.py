@@ -12,6 +12,7 @@ from rookery.core.facts import AgentTask, FellBack, FilesRestored, Spent
 from rookery.core.instructions import quoted
 from rookery.lazy_pattern import lazy_pattern
 
+_PROBLEMS = lazy_pattern(r"^(New problems:|\d+ new errors? in ).*\Z", re.MULTILINE | re.DOTALL)
 _USERS_TAG = lazy_pattern(r"<(/?\s*user_message)", re.IGNORECASE)
 
 NO_TOOL_USED = (
@@ -48,6 +49,7 @@ NOT_BEGUN = (
     "[automatic] To-do items are open and you have called no tool yet. The user cannot reply: "
     "take the next step with a tool. If there is nothing to do, repeat your answer."
 )
+NEW_PROBLEMS = "New problems:"
 NO_ANSWER = "The model's answer was empty."
 CONTEXT_CUT = (
     "[automatic] The middle of this conversation was left out because it no longer fits; what the "
@@ -266,3 +268,9 @@ def _agent_report(agent: AgentTask, end: AgentEnd) -> str:
     elif agent.worktree:
         lines += ["It changed no files."]
     return "\n".join(filter(None, lines))
+
+
+def new_problems(result: str) -> str:
+    """What the result of an edit says about problems that it caused; empty if nothing."""
+    found = _PROBLEMS.search(result)
+    return found[0] if found else ""

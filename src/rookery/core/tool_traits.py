@@ -48,6 +48,8 @@ class ToolTraits(Struct, frozen=True, kw_only=True, dict=True):
     """Its name in webviews while its call streams."""
     row_kind: str = ""
     """The kind of its rows in structured output, if neither a command nor an MCP tool."""
+    editor_kind: str = ""
+    """Its kind in editors, such as `search`, if not that of its group."""
     is_synonym: bool = False
     """Whether it does the same as another tool, under a name that some models were trained on.
     It works when called but is not offered, to save tokens."""

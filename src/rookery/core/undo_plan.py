@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.event_list import newest, of_kind
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -29,6 +30,7 @@ from rookery.core.facts import (
     ToolStarted,
 )
 
+_OF_A_CHANGE = CheckpointSaved, ToolStarted, FormatterStarted, FilesChanged
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
@@ -43,27 +45,29 @@ class Unsettled(Struct, frozen=True):
     edits: tuple[str, ...] = ()
 
 
-def steps_since(events: Iterable[Event], to: int) -> list[tuple[str, str]]:
+def steps_since(events: Sequence[Event], to: int) -> list[tuple[str, str]]:
     """The checkpoints before and after every file change since event `to`, oldest first.
     Rewinding a conversation undoes no file, so every event counts."""
     steps: list[tuple[str, str]] = []
-    for event in events:
+    for event in of_kind(events, FilesChanged, FilesRestored, after=to):
         match event.fact:
             case FilesChanged(before=before, after=after, since=since) if since > to:
                 steps.append((before, after))
-            case FilesRestored(before=before, after=after) if event.seq > to:
+            case FilesRestored(before=before, after=after):
                 steps.append((before, after))
             case _:
                 pass
     return steps
 
 
-def unsettled(events: Iterable[Event]) -> Unsettled | None:
+def unsettled(events: Sequence[Event]) -> Unsettled | None:
     """The last call that started to change files, if its process died before recording the
     changes."""
+    newest_save = next(newest(events, CheckpointSaved), None)
+    since = newest_save.seq - 1 if newest_save else 0
     saved: Unsettled | None = None
     last: Unsettled | None = None
-    for event in events:
+    for event in of_kind(events, *_OF_A_CHANGE, after=since):
         match event.fact:
             case CheckpointSaved(id=id, call_id=call_id):
                 saved, last = Unsettled(call_id, id, event.seq), None
@@ -83,7 +87,7 @@ def unsettled(events: Iterable[Event]) -> Unsettled | None:
 def background_commands(events: Iterable[Event]) -> dict[str, str]:
     """The background commands by call, oldest first."""
     running: dict[str, str] = {}
-    for event in events:
+    for event in of_kind(events, CommandDetached, CommandEnded, TaskReopened):
         match event.fact:
             case CommandDetached(call_id=call_id, command=command):
                 running[call_id] = command
@@ -98,7 +102,7 @@ def background_commands(events: Iterable[Event]) -> dict[str, str]:
 
 def was_started(events: Sequence[Event], call_id: str) -> bool:
     """Whether the call with this id, or the last one, was permitted and started."""
-    for event in reversed(events):
+    for event in newest(events, ToolStarted, ToolFinished):
         match event.fact:
             case ToolStarted(call_id=started) if started == call_id:
                 return True
@@ -112,7 +116,7 @@ def was_started(events: Sequence[Event], call_id: str) -> bool:
 def approved_by_user(events: Sequence[Event], call_id: str) -> bool:
     """Whether a person approved the call with this id, or the last one."""
     agreed: set[str] = set()
-    for event in reversed(events):
+    for event in newest(events, Asked, Answered):
         match event.fact:
             case Answered(ask_id=ask_id, reply="yes", by="user"):
                 agreed.add(ask_id)
@@ -126,7 +130,7 @@ def approved_by_user(events: Sequence[Event], call_id: str) -> bool:
 def was_formatted(events: Sequence[Event], call_id: str) -> bool:
     """Whether a formatter was started after the call with this id, or the last one, had written
     its files."""
-    for event in reversed(events):
+    for event in newest(events, FormatterStarted, ToolStarted):
         match event.fact:
             case FormatterStarted(call_id=formatted) if formatted == call_id:
                 return True
@@ -145,7 +149,7 @@ def background_call(events: Iterable[Event]) -> str:
 def named_checkpoints(events: Iterable[Event]) -> set[str]:
     """Every checkpoint in the log; undo needs them."""
     named: set[str] = set()
-    for event in events:
+    for event in of_kind(events, CheckpointSaved, FilesChanged, FilesRestored):
         match event.fact:
             case CheckpointSaved(id=id):
                 named.add(id)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 from msgspec.structs import replace
 
+from rookery.core.event_list import of_kind
 from rookery.core.facts import (
     AgentResult,
     AgentTask,
@@ -25,7 +26,6 @@ from rookery.core.facts import (
     TaskOpened,
     TaskReopened,
     ToolFinished,
-    ToolStarted,
     UserSpoke,
     switched_to,
 )
@@ -151,16 +151,13 @@ class SubTasks:
     async def release(self, find_worktrees: Callable[[], Worktrees | None]) -> None:
         """Remove the clean worktrees of calls that were rewound before they ended."""
         running = self._log.state.running
-        facts = [event.fact for event in self._log.events]
-        settled = {fact.call_id for fact in facts if isinstance(fact, ToolFinished)}
+        agents = [each for each in self._log.started_agents() if each[1].worktree]
+        if not agents:
+            return
+        ends = (event.fact for event in of_kind(self._log.events, ToolFinished))
+        settled = {fact.call_id for fact in ends if isinstance(fact, ToolFinished)}
         settled |= {running.call_id} if running else set()
-        rewound = [
-            agent
-            for fact in facts
-            if isinstance(fact, ToolStarted) and fact.call_id not in settled
-            for agent in fact.agents
-            if agent.worktree
-        ]
+        rewound = [agent for call_id, agent in agents if call_id not in settled]
         worktrees = find_worktrees() if rewound else None
         for agent in rewound if worktrees else ():
             assert worktrees
@@ -208,7 +205,8 @@ class SubTasks:
         parent = self._log.state
         log.append(replace(opening, parent=self._task_id, depth=parent.depth + 1))
         if chosen != ("", ""):
-            log.append(ModelSwitched(provider=chosen[0], model=chosen[1]))
+            provider, model = chosen
+            log.append(ModelSwitched(provider=provider, model=model, effort=parent.effort))
         if parent.fallback_model != ("", "") and chosen == parent.chosen:
             provider, model = parent.fallback_model
             log.append(FellBack(place=parent.fallback, provider=provider, model=model))

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import SHORTEST, Text
+from rookery.core.event_list import live, newest, of_kind
 from rookery.core.facts import (
     AssistantSpoke,
     Condensed,
@@ -25,11 +26,9 @@ from rookery.core.facts import (
     RequestStarted,
     StopReason,
     Usage,
-    live,
-    next_event,
 )
-from rookery.core.folds.history import Conversation, Turn, history
-from rookery.core.folds.task_state import fold
+from rookery.core.folds.history import Conversation, Cuts, Turn, history
+from rookery.core.folds.task_state import TaskState
 from rookery.core.limits import FailureKind
 from rookery.core.replies import (
     CONDENSED,
@@ -43,6 +42,7 @@ from rookery.core.replies import (
 from rookery.core.tokens import Scale, TokenRoom, room, text_weight, weight
 from rookery.engine.event_log import EventLog
 from rookery.engine.model_turn import Turnstile
+from rookery.engine.ports.hooks import SessionHook
 from rookery.engine.ports.model import (
     ModelRequest,
     Provider,
@@ -81,15 +81,11 @@ class Context:
         details: Callable[[], Awaitable[Mapping[str, str]]],
         cache_key: str,
         *,
-        before_cut: Callable[[Trigger], Awaitable[str]] | None = None,
-        after_cut: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
+        hooks: Sequence[SessionHook] = (),
         turnstile: Turnstile | None = None,
     ) -> None:
-        """`before_cut` returns why nothing may be condensed, or an empty string. `after_cut`
-        repeats what the model must not lose. A summary is a request of its own and passes the
-        `turnstile`."""
-        self._before_cut = before_cut
-        self._after_cut = after_cut
+        """A summary is a request of its own and passes the `turnstile`."""
+        self._hooks = hooks
         self._turnstile = turnstile or Turnstile()
         self._log = log
         self._equip = equip
@@ -146,7 +142,7 @@ class Context:
         cut = replace(cut, summary=summary.text, usage=summary.usage)
         if summary.text and weight_after(self._log.events, cut) < min(before, most):
             self._append(equipment, cut, SUMMARISED)
-            await self._after_cut()
+            await self._repeat_what_was_cut()
             return
         why = "the summary was too long" if summary.text else summary.problem
         how = NOT_SUMMARISED.format(why=why) if why else LEFT_OUT
@@ -162,10 +158,15 @@ class Context:
         return await self._cut(await self._equip(), LEFT_OUT, Usage())
 
     async def _hook_refuses_cut(self, trigger: Trigger) -> bool:
-        reason = await self._before_cut(trigger) if self._before_cut else ""
-        if reason:
-            self._log.append(Noted(text=f"Nothing was condensed: a hook refused it. {reason}"))
-        return bool(reason)
+        for hook in self._hooks:
+            if reason := await hook.before_cut(trigger):
+                self._log.append(Noted(text=f"Nothing was condensed: a hook refused it. {reason}"))
+                return True
+        return False
+
+    async def _repeat_what_was_cut(self) -> None:
+        for hook in self._hooks:
+            await hook.after_cut()
 
     async def _cut(self, equipment: Equipment, how: str, usage: Usage) -> bool:
         before, most = self._measures(equipment)
@@ -173,7 +174,7 @@ class Context:
         if weight_after(self._log.events, cut) >= before:
             return False
         self._append(equipment, replace(cut, usage=usage), how)
-        await self._after_cut()
+        await self._repeat_what_was_cut()
         return True
 
     def _charge(self, usage: Usage) -> None:
@@ -181,14 +182,15 @@ class Context:
         request."""
         if usage == Usage():
             return
-        facts = (event.fact for event in reversed(self._log.events))
+        facts = (event.fact for event in newest(self._log.events, RequestStarted))
         last = next((fact.request_id for fact in facts if isinstance(fact, RequestStarted)), "")
         unused = AssistantSpoke(request_id=last, blocks=(), usage=usage, interrupted=True)
         self._log.append(unused)
 
     async def _fitting_cut(self, most: int) -> Condensed:
-        """In a thread: it takes seconds in a very long log."""
-        return await anyio.to_thread.run_sync(fitting_cut, list(self._log.events), most)
+        """In a thread: it takes long in a very long conversation."""
+        log = self._log
+        return await anyio.to_thread.run_sync(fitting_cut, log.events, most, log.state)
 
     def _append(self, equipment: Equipment, cut: Condensed, how: str) -> None:
         fixed = self._fixed_size(equipment)
@@ -244,8 +246,7 @@ class Context:
 
     def _turns_within(self, most: int) -> list[Turn]:
         events = self._log.events
-        cut = replace(events[-1], seq=events[-1].seq + 1, fact=fitting_cut(events, most))
-        return history([*events, cut])
+        return history(events, fitting_cut(events, most, self._log.state))
 
 
 def size(request: ModelRequest, weigh: Callable[[Sequence[Turn]], int] = weight) -> int:
@@ -308,10 +309,10 @@ async def _summary(provider: Provider, request: ModelRequest) -> _Summary:
     return _Summary(text=text, usage=usage)
 
 
-def fitting_cut(events: Sequence[Event], most: int) -> Condensed:
+def fitting_cut(events: Sequence[Event], most: int, state: TaskState) -> Condensed:
     """The smallest cut after which the conversation has at most `most` bytes, or the largest
     possible cut."""
-    *places, everything = cut_points(events)
+    *places, everything = cut_points(events, state)
     for longest in TEXT_LIMITS:
 
         def fits(upto: int, longest: int = longest) -> bool:
@@ -326,22 +327,21 @@ def fitting_cut(events: Sequence[Event], most: int) -> Condensed:
     return Condensed(upto=everything, words=everything, longest=TEXT_LIMITS[-1])
 
 
-def cut_points(events: Sequence[Event]) -> list[int]:
+def cut_points(events: Sequence[Event], state: TaskState) -> list[int]:
     """The events up to which the conversation can be cut. A cut never separates a call from its
     result: every point but the last is right before an answer. An answer whose calls have no
     result yet stays."""
     counted = live(events)
-    cut = max((e.fact.upto for e in counted if isinstance(e.fact, Condensed)), default=0)
+    cut = Cuts.among(counted).upto
     answers = [
         event.seq - 1
-        for event in counted
+        for event in of_kind(counted, AssistantSpoke, after=cut)
         if isinstance(event.fact, AssistantSpoke) and not event.fact.interrupted
     ]
-    everything = answers[-1] if answers and fold(events).pending else events[-1].seq
+    everything = answers[-1] if answers and state.pending else events[-1].seq
     return [cut, *(answer for answer in answers if answer > cut), max(everything, cut)]
 
 
 def weight_after(events: Sequence[Event], cut: Condensed) -> int:
     """The size of the conversation after a cut."""
-    last = events[-1]
-    return weight(history([*events, next_event(last, cut, last.ts)]))
+    return weight(history(events, cut))

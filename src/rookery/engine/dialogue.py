@@ -5,15 +5,24 @@ sees it: the opening, queued and edited messages, and answers. A refused message
 and the question is asked again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import anyio
 from msgspec.structs import replace
 
-from rookery.core.asks import ASKED_AGAIN, CATEGORY, AskCategory, AskKind, IntentQuestion, takes
+from rookery.core.asks import (
+    ASKED_AGAIN,
+    CATEGORY,
+    AskCategory,
+    AskKind,
+    IntentQuestion,
+    Reply,
+    takes,
+)
 from rookery.core.commands import Answer
+from rookery.core.event_list import newest, of_kind
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -30,18 +39,18 @@ from rookery.core.facts import (
 from rookery.core.levels import Level
 from rookery.core.text.output_preview import Hiding
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports.hooks import TaskGovernance
+from rookery.engine.ports.hooks import SessionHook
 from rookery.errors import CommandRejected
 
 
 class Prompts:
     def __init__(
-        self, log: EventLog, governance: TaskGovernance, new_id: Callable[[], str]
+        self, log: EventLog, hooks: Sequence[SessionHook], new_id: Callable[[], str]
     ) -> None:
         self._log = log
         self._new_id = new_id
-        self._governance = governance
-        facts = (event.fact for event in log.events)
+        self._hooks = hooks
+        facts = (event.fact for event in of_kind(log.events, PromptRefused))
         self._checked = {fact.of for fact in facts if isinstance(fact, PromptRefused)}
         self._seen = _last_request(log)
         """Number of events that are already checked."""
@@ -49,7 +58,7 @@ class Prompts:
     @property
     def waiting(self) -> list[Event]:
         """Messages that hooks have not checked yet."""
-        if not self._governance.hooks.checks_messages:
+        if not self._are_checked:
             return []
         found = [event for event in self._log.events[self._seen :] if self._is_new(event)]
         if not found:
@@ -62,10 +71,10 @@ class Prompts:
 
     async def check(self, event: Event) -> bool:
         """Let the hooks check the message in an event. Returns whether the model may see it."""
-        if not self._governance.hooks.checks_messages or not self._is_new(event):
+        if not self._are_checked or not self._is_new(event):
             return True
         text = _text_of(event.fact)
-        reason = await self._governance.hooks.check_message(text)
+        reason = await self._reason_against(text)
         self._checked.add(event.seq)
         if not reason:
             return True
@@ -80,11 +89,21 @@ class Prompts:
         fact = event.fact
         if not isinstance(fact, Answered) or not fact.text.strip():
             return False
-        if not self._governance.hooks.checks_messages:
+        if not self._are_checked:
             return False
         self._checked.add(event.seq)
         self._log.append(UserSpoke(message_id=self._new_id(), text=fact.text, images=fact.images))
         return True
+
+    @property
+    def _are_checked(self) -> bool:
+        return any(hook.checks_messages for hook in self._hooks)
+
+    async def _reason_against(self, text: str) -> str:
+        for hook in self._hooks:
+            if reason := await hook.check_message(text):
+                return reason
+        return ""
 
     def _is_new(self, event: Event) -> bool:
         return event.seq not in self._checked and _is_message(event.fact)
@@ -92,9 +111,8 @@ class Prompts:
 
 def _last_request(log: EventLog) -> int:
     """The position of the last request. Messages before it have been checked and sent."""
-    events = log.events
-    places = range(len(events), 0, -1)
-    return next((at for at in places if isinstance(events[at - 1].fact, RequestStarted)), 0)
+    request = next(newest(log.events, RequestStarted), None)
+    return request.seq if request else 0
 
 
 def _is_message(fact: Fact) -> bool:
@@ -193,8 +211,10 @@ class Dialogue:
         prefix: str = "",
         harmless: bool = False,
         plan: str = "",
+        withdraws: bool = False,
     ) -> Answered:
-        """Ask a question and wait for a client's answer."""
+        """Ask a question and wait for a client's answer. If the caller stops waiting, a question
+        that `withdraws` counts as answered with no."""
         question = Asked(
             ask_id=self._new_id(),
             ask=ask,
@@ -216,12 +236,12 @@ class Dialogue:
         while True:
             with self._pause():
                 async with self._asking:
-                    answer, event = await self._answered(question)
+                    answer, event = await self._answered(question, withdraws)
             if self._prompts is None or await self._prompts.check(event):
                 return answer
             question = replace(question, ask_id=self._new_id())
 
-    async def _answered(self, question: Asked) -> tuple[Answered, Event]:
+    async def _answered(self, question: Asked, withdraws: bool) -> tuple[Answered, Event]:
         answers: list[tuple[Answered, Event]] = []
         answered = anyio.Event()
 
@@ -234,7 +254,12 @@ class Dialogue:
             self._log.append(question)
             await answered.wait()
         finally:
-            self._open.pop(question.ask_id, None)
+            left = self._open.pop(question.ask_id, None)
+            if left and withdraws:
+                reply: Reply = "no" if "no" in takes(question.ask) else "message"
+                self._log.append(
+                    Answered(ask_id=question.ask_id, ask=question.ask, reply=reply, by="policy")
+                )
         return answers[0]
 
     def offer(
@@ -264,7 +289,7 @@ class Dialogue:
         if answer.digest != question.digest:
             raise CommandRejected("The question has changed. Read it again.")
         if answer.reply not in takes(question.ask):
-            raise CommandRejected(f"A question of kind {question.ask} takes words, not yes or no.")
+            raise CommandRejected(f"A question of kind {question.ask} takes a text, not yes or no.")
         if (answer.always and not question.rule) or (answer.prefix and not question.prefix):
             raise CommandRejected("This can only be approved once, not always.")
         _check_choice(answer, question)

@@ -28,6 +28,7 @@ from rookery.core.commands import (
     SwitchMode,
     SwitchModel,
 )
+from rookery.core.event_list import of_kind
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
@@ -105,15 +106,15 @@ class Engine:
                 self._find(task_id).stop_command(call_id)
             case SwitchMode(task_id=task_id, mode=mode):
                 self._find(task_id).log.append(ModeSwitched(mode=mode))
-            case SwitchModel(task_id=task_id, provider=provider, model=model):
-                self._append_to_tree(task_id, ModelSwitched(provider=provider, model=model))
+            case SwitchModel(task_id=task_id):
+                self._append_to_tree(task_id, _chosen_model(command))
             case SwitchApproval():
                 self._switch_level(command)
             case RemoveRule(task_id=task_id, rule_id=rule_id):
                 task = self._find(task_id)
                 task.dialogue.note(f"Removed: {task.rules.remove(rule_id)}")
-            case SelectIntent(task_id=task_id, intent_id=intent_id):
-                self._find(task_id).select_intent(intent_id)
+            case SelectIntent(task_id=task_id):
+                self._find(task_id).carry_out(command)
             case DeleteTask(task_id=task_id):
                 self._delete(task_id)
             case _:
@@ -168,13 +169,13 @@ class Engine:
             )
         )
         if command.model:
-            task.log.append(ModelSwitched(provider=command.provider, model=command.model))
+            task.log.append(_chosen_model(command))
         if command.level:
             task.log.append(switched_to(command.level))
         elif command.automatic is not None:
             task.log.append(ApprovalSwitched(automatic=command.automatic))
         if command.intent:
-            task.select_intent(command.intent)
+            task.carry_out(SelectIntent(task_id=task.id, intent_id=command.intent))
         self._group.start_soon(self.run, task, name=f"task {task.id}")
 
     def _reopen(self, command: ReopenTask) -> None:
@@ -190,15 +191,19 @@ class Engine:
 
     def _make(self, task_id: str, store: LogStore) -> Task:
         """Make a task that is no agent. A sub-task of a worker stays in the worker's folder."""
-        opened = next((e.fact for e in store.read() if isinstance(e.fact, TaskOpened)), None)
+        log = EventLog(store, self._now)
+        opened = next((e.fact for e in log.events if isinstance(e.fact, TaskOpened)), None)
         own = opened.workspace if opened and opened.parent else ""
-        return self.make(task_id, store, Family(runner=self, workspace=own or self._workspace))
+        return self._enter(task_id, log, Family(runner=self, workspace=own or self._workspace))
 
     def log_of(self, task_id: str) -> EventLog:
         return EventLog(self.logs.open(task_id), self._now)
 
     def make(self, task_id: str, store: LogStore, family: Family) -> Task:
-        task = self._make_task(task_id, EventLog(store, self._now), family)
+        return self._enter(task_id, EventLog(store, self._now), family)
+
+    def _enter(self, task_id: str, log: EventLog, family: Family) -> Task:
+        task = self._make_task(task_id, log, family)
         self._tasks[task_id] = task
         return task
 
@@ -280,6 +285,10 @@ class Engine:
         return task
 
 
+def _chosen_model(command: OpenTask | SwitchModel) -> ModelSwitched:
+    return ModelSwitched(provider=command.provider, model=command.model, effort=command.effort)
+
+
 def settled_before(events: Sequence[Event], to: int) -> int:
     """Event `to`, or the last event before it at which no call was running."""
     if not 1 <= to <= len(events):
@@ -305,5 +314,6 @@ def _record_failure(log: EventLog, error: Exception) -> None:
 
 def _was_received(log: EventLog, message_id: str) -> bool:
     """Whether a message with this id was received before: a client may send it twice."""
-    said = (event.fact for event in log.events if isinstance(event.fact, UserSpoke | Answered))
+    facts = (event.fact for event in of_kind(log.events, UserSpoke, Answered))
+    said = (fact for fact in facts if isinstance(fact, UserSpoke | Answered))
     return any(fact.message_id == message_id for fact in said)

@@ -4,13 +4,14 @@ A sub-task has its own log. The parent's log names the child before the child wr
 the child's file changes are recorded in both logs, so that undoing the parent's call undoes them.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence, Set
 from typing import Protocol
 
 import anyio
 from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
+from rookery.core.event_list import live, newest
 from rookery.core.facts import (
     AgentTask,
     Answered,
@@ -20,17 +21,15 @@ from rookery.core.facts import (
     FilesChanged,
     FilesRestored,
     Noted,
-    PromptRefused,
-    Rewound,
     StepCancelled,
     TaskFailed,
     TaskReopened,
     ToolStarted,
     UserSpoke,
-    live,
     next_event,
 )
-from rookery.core.folds.task_state import TaskState, advance, fold
+from rookery.core.folds.task_record import KnownFiles
+from rookery.core.folds.task_state import TaskState
 from rookery.core.levels import Level
 from rookery.core.replies import failed
 from rookery.engine.ports.actions import Outcome
@@ -56,33 +55,42 @@ class EventLog:
     def __init__(self, store: LogStore, now: Callable[[], int]) -> None:
         self._store = store
         self._now = now
-        self._events = store.read()
-        self._last = self._events[-1] if self._events else None
+        self._record = store.read()
+        self._last = self.events[-1] if self.events else None
         self._tail = self._lasting = _Link(self._last)
         self._grown = anyio.Event()
         self._awaited = False
         self.ended = False
         self._failure: Exception | None = None
         self._reported = store.recovered
-        self.state = fold(self._events)
 
     @property
     def events(self) -> Sequence[Event]:
         """The lasting events."""
-        return self._events
+        return self._record.events
 
-    def started_agents(self) -> list[AgentTask]:
-        """The agents of all calls, rewound ones too."""
-        facts = (event.fact for event in self._events)
-        return [agent for fact in facts if isinstance(fact, ToolStarted) for agent in fact.agents]
+    @property
+    def state(self) -> TaskState:
+        return self._record.state
+
+    @property
+    def known_files(self) -> KnownFiles:
+        return self._record.files
+
+    def started_agents(self) -> Sequence[tuple[str, AgentTask]]:
+        """The agents of all calls with the calls' ids, rewound ones too."""
+        return self._record.agents
+
+    def call_ids(self) -> Set[str]:
+        """The ids of all calls, condensed and rewound ones too. Some servers repeat theirs."""
+        return self._record.call_ids
 
     def append(self, fact: Fact) -> Event:
         """Record a fact: write it to disk, update the state, wake the followers."""
         event = next_event(self._last, fact, self._now())
         if fact.lasting:
             self._store.write(event)
-            self._events.append(event)
-            self.state = self._state_after(fact)
+            self._record.append(event)
         self._last = event
         self._tail.next = self._tail = _Link(event)
         if fact.lasting:
@@ -103,7 +111,7 @@ class EventLog:
         """Yield every lasting event after `after`, past and future, and streamed events in
         between, until the log is closed. A follower that joins in the middle of an answer gets
         it from the start, unless it already has the last lasting event."""
-        missed = self._events[after:]
+        missed = self.events[after:]
         link = self._lasting if missed else self._tail
         for event in missed:
             yield event
@@ -132,10 +140,6 @@ class EventLog:
             self._grown.set()
             self._grown = anyio.Event()
 
-    def _state_after(self, fact: Fact) -> TaskState:
-        takes_back = isinstance(fact, Rewound | PromptRefused)
-        return fold(self._events) if takes_back else advance(self.state, fact)
-
 
 NO_RESULT = "it ended before it had a result"
 
@@ -145,8 +149,9 @@ def end_of(log: EventLog) -> ChildEnd:
     spent = log.state.spent
     if log.state.completion is not None:
         return ChildEnd(log.state.completion, "", spent)
-    failures = [event.fact.message for event in log.events if isinstance(event.fact, TaskFailed)]
-    return ChildEnd(None, failures[-1].rstrip(".") if failures else NO_RESULT, spent)
+    facts = (event.fact for event in newest(log.events, TaskFailed))
+    failures = (fact.message.rstrip(".") for fact in facts if isinstance(fact, TaskFailed))
+    return ChildEnd(None, next(failures, NO_RESULT), spent)
 
 
 def outcome_of(end: ChildEnd) -> Outcome:

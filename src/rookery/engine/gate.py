@@ -1,8 +1,7 @@
 """The only way from a tool call to its effect.
 
-The gate asks governance and every hook, applies the strictest ruling, and asks the user at most one
-question. The result is a permit for exactly this action, or a refusal. Governance is informed of
-the result.
+The gate asks every hook, applies the strictest ruling, and asks the user at most one question. The
+result is a permit for exactly this action, or a refusal. The hooks are informed of the result.
 
 A formatter or watcher may change a file right after a call wrote it. The model is then shown the
 difference; otherwise its next edit would be refused as stale.
@@ -32,7 +31,7 @@ from rookery.core.replies import (
 from rookery.core.text.text_lines import shown_difference
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.ports.actions import Action, Deed, Judgement, Outcome, Permit
-from rookery.engine.ports.hooks import Hook, RuleBook, TaskGovernance, denial_of
+from rookery.engine.ports.hooks import Hook, RuleBook, denial_of
 from rookery.engine.ports.workspace import Files, FileText
 from rookery.errors import ChangedMeanwhile, CommandRejected, Denied, StorageError, ToolError
 
@@ -130,14 +129,7 @@ NON_INTERACTIVE = "non_interactive"
 
 
 class Gate:
-    def __init__(
-        self,
-        hooks: Sequence[Hook],
-        dialogue: Dialogue,
-        rules: RuleBook,
-        governance: TaskGovernance | None = None,
-    ) -> None:
-        self.governance = governance or TaskGovernance()
+    def __init__(self, hooks: Sequence[Hook], dialogue: Dialogue, rules: RuleBook) -> None:
         self._hooks = hooks
         self._dialogue = dialogue
         self._rules = rules
@@ -145,17 +137,20 @@ class Gate:
         self._notes: dict[str, tuple[str, ...]] = {}
         """Notes for the model to append to the results of permitted calls."""
 
+    async def rewrite(self, call: ToolCall) -> ToolCall:
+        """The call as the hooks rewrite it. Raises `Denied`."""
+        for hook in self._hooks:
+            call = await hook.rewrite(call)
+        return call
+
     async def pass_through(self, call: ToolCall, action: Action) -> tuple[Permit, Answered | None]:
         """Return a permit for the action, and the user's answer if the user was asked.
 
         Raises `Denied` if a hook or the user refuses.
         """
-        rulings = [await self.governance.rules.before(call, action)]
-        rulings += [await hook.before(call, action) for hook in self._hooks]
-        ruling = strictest(rulings)
+        ruling = strictest([await hook.before(call, action) for hook in self._hooks])
         if ruling.decision is Decision.DENY:
-            await self.governance.rules.refused(call, action, ruling, None)
-            raise self._denial(call, ruling, None)
+            raise await self._refuse(call, action, ruling, None)
         answer = None
         if ruling.decision is Decision.ASK:
             answer = await self._ask(call, action, ruling)
@@ -176,7 +171,8 @@ class Gate:
             hosts=self._hosts(action, judged, by_hand=by_hand) if action.command else frozenset(),
             offline=ruling.offline and not by_hand,
         )
-        permit = await self.governance.rules.permitted(call, action, ruling, answer, permit)
+        for hook in self._hooks:
+            permit = await hook.permitted(call, action, ruling, answer, permit)
         if ruling.result_notes:
             self._notes[call.id] = ruling.result_notes
         return permit, answer
@@ -193,8 +189,18 @@ class Gate:
         """Report the performed action to all hooks. Returns the outcome that the model sees."""
         for hook in self._hooks:
             await hook.after(call, action, outcome)
-        outcome = await self.governance.rules.ended(call, action, outcome) or outcome
+        outcome = await self.ended(call, action, outcome)
         return _with_notes(self._notes.pop(call.id, ()), outcome)
+
+    async def ended(self, call: ToolCall, action: Action, outcome: Outcome) -> Outcome:
+        for hook in self._hooks:
+            outcome = await hook.ended(call, action, outcome)
+        return outcome
+
+    async def interrupted(self, call: ToolCall, action: Action) -> None:
+        with anyio.CancelScope(shield=True):
+            for hook in self._hooks:
+                await hook.interrupted(call, action)
 
     def with_code(self, call: ToolCall, error: ToolError) -> ToolError:
         """The error as the model sees it, with a code in a governed task."""
@@ -206,7 +212,8 @@ class Gate:
         return denial_of(Refusal(code="REQ-007", message=str(error), reason="changed"), call)
 
     async def _ask(self, call: ToolCall, action: Action, ruling: Ruling) -> Answered:
-        await self.governance.rules.asked(call, action.title or shown_text(action))
+        for hook in self._hooks:
+            await hook.asked(call, action.title or shown_text(action))
         refused = [REFUSED_BEFORE] if action.digest in self._refused else []
         answer = await self._dialogue.ask(
             action.ask,
@@ -227,8 +234,7 @@ class Gate:
         )
         if answer.reply != "yes":
             self._refused.add(action.digest)
-            await self.governance.rules.refused(call, action, ruling, answer)
-            denial = self._denial(call, ruling, answer)
+            denial = await self._refuse(call, action, ruling, answer)
             denial.images = answer.images
             raise denial
         if answer.always:
@@ -243,8 +249,15 @@ class Gate:
         edits = bool(action.changes) and not (action.command or action.external or action.child)
         return edits and not remarkable and bool(self._rules.rule_for(action))
 
+    async def _refuse(
+        self, call: ToolCall, action: Action, ruling: Ruling, answer: Answered | None
+    ) -> Denied:
+        for hook in self._hooks:
+            await hook.refused(call, action, ruling, answer)
+        return self._denial(call, ruling, answer)
+
     def _denial(self, call: ToolCall, ruling: Ruling, answer: Answered | None) -> Denied:
-        """The refusal as the model sees it, with a code if governance refused."""
+        """The refusal as the model sees it, with a code if a rule that has one refused."""
         said = answer.text if answer else ""
         halts = answer is not None and answer.choice == "halt"
         if ruling.refusals and self._dialogue.governed:

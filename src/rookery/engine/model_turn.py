@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -160,8 +161,9 @@ async def model_turn(
 ) -> None:
     """Stream one answer into the log. A cancelled answer keeps the text received so far."""
     request_id = new_id()
-    assembler = Assembler(new_id=new_id, used_ids=_call_ids(request), largest=largest_arguments)
-    reader = _AnswerReader(log, request_id, assembler)
+    used_ids = log.call_ids()
+    assemble = partial(Assembler, new_id=new_id, used_ids=used_ids, largest=largest_arguments)
+    reader = _AnswerReader(log, request_id, assemble())
     log.append(
         RequestStarted(
             request_id=request_id,
@@ -180,9 +182,7 @@ async def model_turn(
         async with provider.stream(request) as chunks:
             async for chunk in chunks:
                 reader.receive(chunk)
-        log.append(
-            _with_written_calls(reader.answer(), request, provider.model, new_id, largest_arguments)
-        )
+        log.append(_with_written_calls(reader.answer(), request, provider.model, assemble))
     except ProviderError as error:
         log.append(
             RequestFailed(
@@ -265,8 +265,7 @@ def _with_written_calls(
     answer: AssistantSpoke,
     request: ModelRequest,
     model: ModelInfo,
-    new_id: Callable[[], str],
-    largest_arguments: int,
+    assemble: Callable[[], Assembler],
 ) -> AssistantSpoke:
     """The answer with the calls that the model printed as text. For a model that is known to make
     native calls, only with the name of the first such tool."""
@@ -274,7 +273,7 @@ def _with_written_calls(
         return answer
     read = _read_calls(answer, request) if model.calls in ("", "text") else None
     if read and read.calls:
-        assembler = Assembler(new_id=new_id, used_ids=_call_ids(request), largest=largest_arguments)
+        assembler = assemble()
         assembler.add_text(read.words)
         for index, call in enumerate(read.calls):
             assembler.add_call(index, json.dumps(call.arguments), name=call.name)
@@ -308,12 +307,6 @@ def _has_content(blocks: tuple[Block, ...]) -> bool:
         isinstance(block, ToolCall) or (isinstance(block, Text) and block.text.strip())
         for block in blocks
     )
-
-
-def _call_ids(request: ModelRequest) -> set[str]:
-    return {
-        block.id for turn in request.turns for block in turn.blocks if isinstance(block, ToolCall)
-    }
 
 
 def written_call(text: str, tools: Collection[str]) -> str:

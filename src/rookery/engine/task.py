@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
+from rookery.core.commands import Command
 from rookery.core.facts import (
     AgentTask,
     CommandEnded,
@@ -51,13 +52,12 @@ from rookery.engine.event_log import EventLog, level_after_rewind, outcome_of, r
 from rookery.engine.gate import Gate
 from rookery.engine.model_turn import Turnstile, WorkTime, model_turn
 from rookery.engine.ports.actions import Outcome
-from rookery.engine.ports.hooks import Acting
+from rookery.engine.ports.hooks import Acting, SessionHook
 from rookery.engine.ports.tool import ChildTask, ToolContext
 from rookery.engine.ports.workspace import Restored
 from rookery.engine.task_deps import BackgroundCommands, Family, TaskDeps
 from rookery.engine.tool_turn import finished, gathered, own_action, reconcile, tool_turn
 from rookery.engine.undo import Undo
-from rookery.errors import CommandRejected
 
 if TYPE_CHECKING:
     from rookery.engine.children import SubTasks
@@ -72,7 +72,9 @@ class Task:
         self._family = family
         self.log = log
         self._work = WorkTime(deps.clock.now)
-        self._prompts = Prompts(log, deps.governance, deps.new_id)
+        self._hooks = list(deps.hooks)
+        self._session_hooks: list[SessionHook] = []
+        self._prompts = Prompts(log, self._session_hooks, deps.new_id)
         self.dialogue = Dialogue(
             log,
             deps.new_id,
@@ -83,26 +85,26 @@ class Task:
             agent=family.agent,
         )
         self._deps, self.rules = deps, deps.rules
-        self._gate = Gate(deps.hooks, self.dialogue, deps.rules, deps.governance)
+        self._gate = Gate(self._hooks, self.dialogue, deps.rules)
         self._undo = Undo(
             log,
             deps.checkpoints,
             shielded=deps.shielded,
             checked_out=deps.checked_out,
             start_soon=lambda work: self._background_group.start_soon(work),
-            governance=deps.governance,
+            hooks=self._session_hooks,
         )
         self._act = partial(own_action, gate=self._gate, undo=self._undo)
         within = partial(own_action, gate=Gate(deps.hooks, self.dialogue, deps.rules), undo=None)
-        self._checks = deps.edit_checks(Acting(self._act, within, self._tool_context))
+        self._acting = Acting(self._act, within, self._tool_context)
+        self._checks = deps.edit_checks(self._acting)
         self._background = BackgroundCommands(lambda work: self._background_group.start_soon(work))
         self._context = Context(
             log,
             lambda: deps.equip(log.state),
             lambda: deps.details(log),
             deps.cache_key,
-            before_cut=lambda trigger: deps.governance.hooks.condensing(trigger),
-            after_cut=lambda: deps.governance.rules.remind(),
+            hooks=self._session_hooks,
             turnstile=Turnstile(self._keep_pace, self._note_request),
         )
         self._step = anyio.CancelScope()
@@ -139,7 +141,10 @@ class Task:
         """Run until there is nothing left to do. Background commands end with the task."""
         try:
             async with anyio.create_task_group() as self._background_group:
-                await self._deps.governance.begin()
+                found = self._deps.find_hooks()
+                self._hooks[:0], self._session_hooks[:] = found.calls, found.session
+                for hook in found.session:
+                    await hook.begin()
                 await self._undo.report_recovered()
                 while not isinstance(step := await self._next(), Stop):
                     with anyio.CancelScope() as self._step:
@@ -149,7 +154,8 @@ class Task:
             with anyio.CancelScope(shield=True):
                 await self._deps.settle()
                 await self._undo.settle_rest()
-                await self._deps.governance.rules.end()
+                for hook in reversed(self._session_hooks):
+                    await hook.end()
                 if self.log.started_agents():
                     await self._children.release(self._deps.worktrees)
                 await self._deps.on_task_closed()
@@ -165,14 +171,8 @@ class Task:
         with anyio.CancelScope() as self._step:  # it asks the model, and that can be stopped
             await self._context.condense("manual")
 
-    def select_intent(self, intent_id: str) -> None:
-        self._run_soon(partial(self._select_intent, intent_id))
-
-    async def _select_intent(self, intent_id: str) -> None:
-        try:
-            await self._deps.governance.rules.select(intent_id)
-        except CommandRejected as error:
-            self.dialogue.note(str(error))
+    def carry_out(self, command: Command) -> None:
+        self._run_soon(partial(self._deps.carry_out, command))
 
     def close(self) -> None:
         self._interrupt(self._close)
@@ -294,7 +294,8 @@ class Task:
     async def _check_work(self) -> None:
         await self._checks.end_turn()
         if self.log.state.unchecked:
-            await self._deps.governance.rules.check(self._act, self._tool_context)
+            for hook in reversed(self._session_hooks):
+                await hook.end_turn(self._acting)
 
     async def _call_model(self, step: CallModel) -> None:
         deps = self._deps
@@ -343,7 +344,7 @@ class Task:
             log=self.log,
             gate=self._gate,
             undo=self._undo,
-            tools={**self._deps.tools, **self._deps.governance.rules.tools()},
+            tools=self._deps.tools(),
             ctx=self._tool_context(call),
             hide=self._deps.hide,
             checks=self._checks,

@@ -22,6 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
+from rookery.core.commands import Command
 from rookery.core.facts import Effect, Event, FellBack, Gathered, Spent
 from rookery.core.folds.run_tallies import used_together
 from rookery.core.folds.task_state import TaskState
@@ -38,9 +39,9 @@ from rookery.engine.ports.hooks import (
     Acting,
     EditChecks,
     Hook,
+    LateHooks,
     LogStore,
     RuleBook,
-    TaskGovernance,
     TaskLogs,
 )
 from rookery.engine.ports.tool import Tool, ToolContext, Worktrees
@@ -182,7 +183,7 @@ Gatherer: TypeAlias = Callable[[str, ToolContext, Act], Awaitable[Gathered]]
 class TaskDeps(Struct, frozen=True, kw_only=True):
     """A task reaches the outside world through these and nothing else."""
 
-    tools: Mapping[str, Tool[Any]]
+    tools: Callable[[], Mapping[str, Tool[Any]]]
     equip: Callable[[TaskState], Awaitable[Equipment]]
     """The provider, system prompt and tools for the next request."""
     fall_back: Callable[[int], FellBack] = lambda place: FellBack(
@@ -202,7 +203,10 @@ class TaskDeps(Struct, frozen=True, kw_only=True):
     barred: Callable[[str, str], str] = lambda mode, tool: ""
     """Why a mode does not allow a tool; empty if it does."""
     hooks: Sequence[Hook]
-    governance: TaskGovernance = TaskGovernance()
+    find_hooks: Callable[[], LateHooks] = LateHooks
+    """Looks up further hooks when the task begins."""
+    carry_out: Callable[[Command], Awaitable[None]] = lambda command: anyio.lowlevel.checkpoint()
+    """Carries out a command of a feature, between two steps. Notes in the log what it cannot do."""
     edit_checks: Callable[[Acting], EditChecks] = lambda acting: EditChecks()
     """What formats and checks the edits of the task."""
     rules: RuleBook

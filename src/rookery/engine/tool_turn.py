@@ -12,6 +12,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import anyio
@@ -106,7 +107,7 @@ async def _perform(
 ) -> Outcome:
     """Prepare, get a permit, save the files, record the start, perform, format, report."""
     _parse(call, tools)
-    call = await gate.governance.rules.rewrite(call)
+    call = await gate.rewrite(call)
     tool, args = _parse(await with_hidden_characters(call, tools, ctx.files, log.events), tools)
     if reason := ctx.barred(call.name):
         raise BadArguments(reason)
@@ -135,12 +136,11 @@ async def _perform(
                 stopped = Outcome(text=STOPPED_BY_USER, ending=Ending.FAILED)
                 log.append(finished(call, stopped, hide))
             undo.settle_soon(call.id)
-            with anyio.CancelScope(shield=True):
-                await gate.governance.rules.ended(call, action, None)
+            await gate.interrupted(call, action)
             raise
         except ToolError as error:
             outcome = _with_approval_text(answer, _refusal(gate.with_code(call, error)))
-            return await gate.governance.rules.ended(call, action, outcome) or outcome
+            return await gate.ended(call, action, outcome)
         outcome = await gate.report(call, action, outcome)
         outcome = await with_amendments(ctx.files, action, permit, written, outcome)
         try:
@@ -187,7 +187,7 @@ def _parse(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> tuple[Tool[Any], m
 
 
 def _problems(call: ToolCall, tool: Tool[Any]) -> list[str]:
-    fields = {field.encode_name: field.required for field in msgspec.structs.fields(tool.arguments)}
+    fields = _fields(tool.arguments)
     missing = [name for name, required in fields.items() if required and name not in call.arguments]
     unknown = [name for name in call.arguments if name not in fields]
     known = ", ".join(fields)
@@ -197,6 +197,12 @@ def _problems(call: ToolCall, tool: Tool[Any]) -> list[str]:
         *([f"{len(unknown) - NAMED} more are unknown."] if len(unknown) > NAMED else []),
         *([f"The arguments are: {known}."] if unknown else []),
     ]
+
+
+@cache
+def _fields(arguments: type[msgspec.Struct]) -> Mapping[str, bool]:
+    """The names of a tool's arguments, and whether each is required."""
+    return {field.encode_name: field.required for field in msgspec.structs.fields(arguments)}
 
 
 def _brief(name: str) -> str:

@@ -36,7 +36,7 @@ from rookery.core.undo_plan import (
 )
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Deed, GitUse
-from rookery.engine.ports.hooks import TaskGovernance
+from rookery.engine.ports.hooks import SessionHook
 from rookery.engine.ports.workspace import Checkpoints, Restored
 
 MOST_NAMED = 20
@@ -63,7 +63,7 @@ class _Watched(Struct, frozen=True):
     began: int = 0
     """When its files were saved, in milliseconds."""
     narrowed: bool = False
-    """Whether it could not write governance files; changes of those came from elsewhere."""
+    """Whether it could not write the host's own files; changes of those came from elsewhere."""
     formatted: bool = False
     """Whether it is an edit after which a formatter ran, which could write anywhere."""
 
@@ -87,13 +87,13 @@ class Undo:
         *,
         shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]],
         start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
-        governance: TaskGovernance | None = None,
+        hooks: Sequence[SessionHook] = (),
         checked_out: Callable[[Sequence[Effect], GitUse, int], Collection[str]] = _none_checked_out,
     ) -> None:
-        """`governance` is informed of what commands changed before the model continues.
+        """`hooks` are informed of what commands changed before the model continues.
         `checked_out` returns the files that now match git."""
         self._checked_out = checked_out
-        self._governance = governance or TaskGovernance()
+        self._hooks = hooks
         self._steps: dict[str, tuple[str, str, int]] = {}
         """The checkpoints before and after each command, and the event that records the change."""
         self._out_of_scope: dict[str, Sequence[str]] = {}
@@ -159,12 +159,12 @@ class Undo:
         self.settle_soon(call_id)  # so that cancelling the step only ends the waiting
         watched = self._watched.get(call_id)
         known = watched and (watched.paths is not None or watched.formatted)
-        if watched and (known or self._governed):
+        if watched and (known or self._followed):
             await self._settled.wait()
 
     @property
-    def _governed(self) -> bool:
-        return self._log.state.governed is not None
+    def _followed(self) -> bool:
+        return any(hook.follows_files for hook in self._hooks)
 
     def files_to_restore(self, call_id: str) -> Sequence[str]:
         """Files to ask the user about. Each call returns them once."""
@@ -186,17 +186,16 @@ class Undo:
         await self._settled.wait()
 
     async def settle_rest(self) -> None:
-        """Record the remaining changes for governance when the task ends."""
-        if self._governed:
+        """Record the remaining changes for the hooks when the task ends."""
+        if self._followed:
             for call_id in sorted(self._open):
                 await self._record(self._watched[call_id])
             self._open.clear()
 
     async def report_recovered(self) -> None:
-        """Report changes from before a crash to governance."""
-        if self._recovered and self._governed:
-            call_id, before, after, effects = self._recovered
-            await self._governance.rules.changes.changed(call_id, before, after, effects)
+        """Report changes from before a crash to the hooks."""
+        if self._recovered:
+            await self._report_change(*self._recovered)
         self._recovered = None
 
     async def recover(self) -> None:
@@ -245,7 +244,7 @@ class Undo:
         # also if nothing had to be done: then the next undo takes back what was before that
         self._append_restore(to, done, named=[effect.path for effect in done.effects])
         if done.before != done.after:
-            await self._governance.rules.changes.restored(done)
+            await self._report_restore(done)
 
     async def revert(self, call_id: str, paths: Collection[str]) -> None:
         """Undo what a command did to some files, at the user's request."""
@@ -254,7 +253,18 @@ class Undo:
             done = await self._revert(before, after, paths, CHANGED_OUTSIDE)
             if done.after:
                 self._append_restore(changed, done, named=())
-                await self._governance.rules.changes.restored(done)
+                await self._report_restore(done)
+
+    async def _report_restore(self, done: Restored) -> None:
+        for hook in self._hooks:
+            await hook.files_restored(done)
+
+    async def _report_change(
+        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
+    ) -> list[str]:
+        """Report what a command changed. Returns the files that the user may want to restore."""
+        found = [await each.files_changed(call_id, before, after, effects) for each in self._hooks]
+        return [path for paths in found for path in paths]
 
     async def _settle(self, call_id: str) -> None:
         try:
@@ -286,11 +296,10 @@ class Undo:
         changed = await self._append_change(watched, before, after, differs=differs)
         if watched.formatted:
             self._note_other_changes(effects, watched)
-        elif watched.paths is None and self._governed:
+        elif watched.paths is None and self._followed:
             self._steps[watched.call_id] = (before.id, after, changed)
             left = [effect for effect in effects if effect.path not in forbidden]
-            changes = self._governance.rules.changes
-            if found := await changes.changed(watched.call_id, before.id, after, left):
+            if found := await self._report_change(watched.call_id, before.id, after, left):
                 self._out_of_scope[watched.call_id] = found
         return after
 

@@ -4,10 +4,10 @@ Facts are in the past tense and never change. A task's log is the sequence of it
 its transcript and the history the model sees are folds over the log. A `Passing` fact is shown
 while it is current, is never written to disk, and is always followed by a lasting one.
 
-This module has a fact's place in the log, which facts still count, and the message queue.
+This module has a fact's place in the log, and the message queue.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -15,11 +15,8 @@ from msgspec.structs import replace
 
 from rookery.core.facts.session import *  # noqa: F403
 from rookery.core.facts.session import (
-    PromptRefused,
     QueueEdited,
-    Rewound,
     SessionFact,
-    TaskOpened,
     UserSpoke,
 )
 from rookery.core.facts.work import *  # noqa: F403
@@ -45,49 +42,6 @@ def next_event(last: Event | None, fact: Fact, now: int) -> Event:
     """The event for a fact after `last`, even if the clock stands still or goes back."""
     seq, sub, ts = (last.seq, last.sub, max(now, last.ts + 1)) if last else (0, 0, now)
     return Event(seq + 1, 0, ts, fact) if fact.lasting else Event(seq, sub + 1, ts, fact)
-
-
-def live(events: Iterable[Event]) -> list[Event]:
-    """The events that still count: all but rewound and refused ones.
-
-    Every event builds on the one before it. A rewind builds on the event it went back to, on
-    whichever branch that is.
-    """
-    known = list(events)
-    place: dict[int, int] = {}
-    follows: list[int] = []
-    for index, event in enumerate(known):
-        before = index - 1
-        if isinstance(event.fact, Rewound) and event.fact.to < event.seq:
-            before = place.get(event.fact.to, -1)
-        follows.append(before)
-        place[event.seq] = index
-    kept: list[Event] = []
-    at = len(known) - 1
-    while at >= 0:
-        kept.append(known[at])
-        at = follows[at]
-    return _without_refused(kept[::-1])
-
-
-def _without_refused(events: list[Event]) -> list[Event]:
-    """Without messages that a hook refused. A task whose opening was refused stays open."""
-    refused = {event.fact.of for event in events if isinstance(event.fact, PromptRefused)}
-    if not refused:
-        return events
-    edited = {_message(event.fact) for event in events if event.seq in refused} - {""}
-    kept: list[Event] = []
-    for event in events:
-        if isinstance(event.fact, TaskOpened) and event.seq in refused:
-            kept.append(replace(event, fact=replace(event.fact, text="", images=())))
-        elif event.seq not in refused and _message(event.fact) not in edited:
-            kept.append(event)
-    return kept
-
-
-def _message(fact: Fact) -> str:
-    """The id of the queued message that a fact is about."""
-    return fact.message_id if isinstance(fact, UserSpoke | QueueEdited) else ""
 
 
 class QueueChange(Struct, frozen=True):

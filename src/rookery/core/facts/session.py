@@ -8,6 +8,7 @@ from msgspec import Struct
 from rookery.core.asks import AskKind, Choice, IntentQuestion, Reply
 from rookery.core.blocks import Image
 from rookery.core.levels import Level
+from rookery.core.limits import Effort
 
 
 class Lasting(Struct, frozen=True):
@@ -64,8 +65,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """A file that a call creates, replaces or deletes, with its hash before and after. An empty
-    hash means that the file does not exist."""
+    """A file that a call creates, replaces or deletes: its hashes, empty if there is no file."""
 
     path: str
     before: str = ""
@@ -247,16 +247,16 @@ class ModeSwitched(Lasting, frozen=True, kw_only=True):
 
 
 class ModelSwitched(Lasting, frozen=True, kw_only=True):
-    """Later requests use this model, whatever the settings say."""
+    """Later requests use this model, and this effort if given, whatever the settings say."""
 
     provider: str
     model: str
+    effort: Effort | None = None
 
 
 class FellBack(Lasting, frozen=True, kw_only=True):
     """The model could not answer. Until the user's next message, requests use the model at `place`
-    of the setting `fallback`. If `problem` is set, this model cannot be used and the next one is
-    tried."""
+    of the setting `fallback`. With a `problem` it cannot be used, and the next one is tried."""
 
     place: int
     provider: str

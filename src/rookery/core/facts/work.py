@@ -327,9 +327,11 @@ class Reminded(Lasting, frozen=True, kw_only=True):
 
 
 class Noted(Lasting, frozen=True, kw_only=True):
-    """A notice for the user that the model does not see."""
+    """A notice for the user that the model does not see. One about a request to a model that is
+    not part of the conversation has its `usage`."""
 
     text: str
+    usage: Usage | None = None
 
 
 class Unrecognised(Lasting, frozen=True, kw_only=True):

@@ -1,11 +1,11 @@
-"""Hooks, governance, the user's rules, and the logs they read.
+"""Hooks, the user's rules, and the logs they read.
 
 A hook rules on an action. It cannot ask, write or stop anything itself.
 """
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered, Effect, Event, Fact
+from rookery.core.folds.task_record import TaskRecord
 from rookery.core.folds.task_state import TaskState
 from rookery.core.queries import KnownRule
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import Tool, ToolContext
+from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import Restored
-from rookery.errors import CommandRejected, Denied
+from rookery.errors import Denied
 
 if TYPE_CHECKING:
     from rookery.core.refusals import Refusal
@@ -35,8 +36,10 @@ def denial_of(refusal: "Refusal", call: ToolCall, *, halts: bool = False) -> Den
 class TaskLog(Protocol):
     """The events of a task and its current state."""
 
-    state: TaskState
     ended: bool
+
+    @property
+    def state(self) -> TaskState: ...
 
     @property
     def events(self) -> Sequence[Event]:
@@ -57,7 +60,10 @@ class LogStore(Protocol):
         """Write an event, durably if its fact demands it. Raises `StorageError`."""
         ...
 
-    def read(self) -> list[Event]: ...
+    def read(self) -> TaskRecord:
+        """What is stored. Whoever writes an event appends it there, too."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -84,122 +90,91 @@ class StoredJournals(Protocol):
         ...
 
 
-class Hook(Protocol):
-    """Called before and after an action. It rules on the action and cannot act."""
-
-    async def before(self, call: ToolCall, action: Action) -> Ruling: ...
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        """Does nothing, unless a hook that inherits this overrides it."""
-        return
-
-
-class ChangeRecorder:
-    """Records file changes. This base class records nothing."""
-
-    async def changed(
-        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
-    ) -> Sequence[str]:
-        """Record what a command changed between two checkpoints. Returns the files that the user
-        may want to restore."""
-        return ()
-
-    async def restored(self, done: Restored) -> None:
-        """Record that files were restored."""
-
-
-class UserHooks:
-    """The user's hooks for events other than calls. This base class has none."""
-
-    @property
-    def checks_messages(self) -> bool:
-        """Whether a hook checks the user's messages before the model sees them."""
-        return False
-
-    async def check_message(self, text: str) -> str:
-        """Check a message of the user. Returns why the model must not see it; empty if it may."""
-        return ""
-
-    async def condensing(self, trigger: Literal["auto", "manual"]) -> str:
-        """Why the conversation must not be condensed; empty if it may be."""
-        return ""
-
-
-class Governance:
-    """The rules of intents and of the user's hooks for a task. This base class has no rules."""
-
-    changes = ChangeRecorder()
+class Hook:
+    """Called around the calls of a task. It rules on an action and cannot act. A hook overrides
+    what it needs; this base class has no opinion."""
 
     async def rewrite(self, call: ToolCall) -> ToolCall:
-        """The call as the user's hooks rewrite it. Raises `Denied`."""
+        """The call that is made instead. Raises `Denied`."""
         return call
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         return Ruling()
 
-    async def tolerates_stale(self, call: ToolCall, action: Action) -> bool:
-        """Whether an exact edit may change files that changed elsewhere since they were read."""
-        return False
-
     async def asked(self, call: ToolCall, question: str) -> None:
-        """Called before the user is asked about a call. Raises `Denied` if a hook refuses it."""
+        """Called before the user is asked about a call. Raises `Denied` to refuse it instead."""
 
     async def refused(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
     ) -> None:
-        """Called when a rule or the user refused the call."""
+        """Called when a ruling or the user refused the call."""
 
     async def permitted(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
     ) -> Permit:
-        """Called right before the call is made, and recorded. Returns the permit or a narrower
-        one. Raises `Denied` if the call must not be made after all."""
+        """Called right before the call is made. Returns the permit or a narrower one. Raises
+        `Denied` if the call must not be made after all."""
         return permit
 
-    async def ended(
-        self, call: ToolCall, action: Action, outcome: Outcome | None
-    ) -> Outcome | None:
-        """Called after the call. `outcome` is None if its end is unknown. Returns the outcome
-        that the model sees."""
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        """Called after an action that was performed without an error."""
+
+    async def ended(self, call: ToolCall, action: Action, outcome: Outcome) -> Outcome:
+        """Called after every permitted call. Returns the outcome that the model sees."""
         return outcome
 
-    async def select(self, intent_id: str) -> None:
-        """Make this intent the active one, for the user. Raises `CommandRejected`."""
-        raise CommandRejected(
-            "This session has no intents. After `rookery intents init`, new sessions have them."
-        )
-
-    async def check(
-        self,
-        act: Callable[[ToolCall, Action], Awaitable[Outcome]],
-        context: Callable[[ToolCall], ToolContext],
-    ) -> None:
-        """Check the criteria of the work that is said to be complete."""
-
-    async def remind(self) -> None:
-        """Repeat what the model must know after the conversation was cut."""
-
-    async def now(self) -> str:
-        """The line about the intent at the end of a request."""
-        return ""
-
-    def tools(self) -> Mapping[str, Tool[Any]]:
-        """The model's tools for intents."""
-        return {}
-
-    async def end(self) -> None:
-        """Called when the task has stopped."""
+    async def interrupted(self, call: ToolCall, action: Action) -> None:
+        """Called instead of `ended` if the call was cancelled, so that its end is unknown."""
 
 
-class TaskGovernance:
-    """The governance of a task: none, unless `begin` finds rules."""
+class SessionHook:
+    """Called at events of a session other than calls. This base class does nothing."""
 
-    def __init__(self, rules: Governance | None = None, hooks: UserHooks | None = None) -> None:
-        self.rules = rules or Governance()
-        self.hooks = hooks or UserHooks()
+    follows_files = False
+    """Whether it must know what a command changed before the model continues."""
+
+    @property
+    def checks_messages(self) -> bool:
+        """Whether it checks the user's messages before the model sees them."""
+        return False
 
     async def begin(self) -> None:
         """Called before the first step after a task was opened or resumed."""
+
+    async def check_message(self, text: str) -> str:
+        """Check a message of the user. Returns why the model must not see it; empty if it may."""
+        return ""
+
+    async def before_cut(self, trigger: Literal["auto", "manual"]) -> str:
+        """Why the conversation must not be condensed; empty if it may be."""
+        return ""
+
+    async def after_cut(self) -> None:
+        """Called after the conversation was cut, to repeat what the model must know."""
+
+    async def end_turn(self, acting: "Acting") -> None:
+        """Called when the model says that the work is done. What it finds goes into the log."""
+
+    async def files_changed(
+        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
+    ) -> Sequence[str]:
+        """Called after a command changed files between two checkpoints. Returns the files that
+        the user may want to restore."""
+        return ()
+
+    async def files_restored(self, done: Restored) -> None:
+        """Called after files were restored."""
+
+    async def end(self) -> None:
+        """Called when the task has stopped. The hooks end in reverse order."""
+
+
+class LateHooks(Struct, frozen=True):
+    """The hooks that were looked up when a task began. They are called before its other hooks,
+    and see a command that is part of an edit only as part of that edit."""
+
+    calls: Sequence[Hook] = ()
+    session: Sequence[SessionHook] = ()
 
 
 class EditChecks:
@@ -229,7 +204,8 @@ class Acting(Struct, frozen=True):
 
     act: Callable[[ToolCall, Action], Awaitable[Outcome]]
     act_within: Callable[[ToolCall, Action], Awaitable[Outcome]]
-    """For a command that is part of an edit: governance and undo cover it with the edit."""
+    """For a command that is part of an edit: undo and the hooks that were found cover it with the
+    edit."""
     context: Callable[[ToolCall], ToolContext]
 
 

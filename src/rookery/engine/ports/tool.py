@@ -45,6 +45,24 @@ class Offer(Protocol):
         ...
 
 
+class AskUser(Protocol):
+    """Asks the user and waits for the answer. An open question with a `title` is not the model's:
+    it is never answered automatically, and the model does not see the answer. If the caller stops
+    waiting, a question that `withdraws` counts as answered with no."""
+
+    async def __call__(
+        self,
+        ask: AskKind,
+        text: str,
+        *,
+        title: str = "",
+        notes: tuple[str, ...] = (),
+        rule: str = "",
+        digest: str = "",
+        withdraws: bool = False,
+    ) -> Answered: ...
+
+
 class ChildTask(Struct, frozen=True, kw_only=True):
     """Work that a task delegates to a sub-task."""
 
@@ -157,7 +175,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     shell: Shell
     artifacts: Artifacts
     append: Callable[[Fact], Event]
-    ask: Callable[[AskKind, str], Awaitable[Answered]]
+    ask: AskUser
     limits: Limits
     judge: Callable[[str, str], Judgement] = not_judged
     """Analyses what a command line would do in a folder of the workspace."""
