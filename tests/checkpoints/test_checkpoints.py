@@ -798,6 +798,18 @@ async def test_a_damaged_repository_is_usable_at_once(
     assert await checkpoints.health() == ""
 
 
+async def test_many_checkpoints_are_kept_in_few_packs(ground: Ground):
+    checkpoints = ground.open()
+    made: list[str] = []
+    for number in range(130):
+        ground.put("a.txt", str(number))
+        made.append((await checkpoints.save(["a.txt"])).id)
+    assert len(list(ground.repository.glob("objects/pack/*.pack"))) <= 51
+    for number, known in enumerate(made):
+        assert await checkpoints.content(known, "a.txt") == str(number).encode()
+    ground.demand_valid()
+
+
 async def test_the_newest_intact_checkpoint_is_found(ground: Ground):
     ground.put("a.txt", "one")
     checkpoints = ground.open()

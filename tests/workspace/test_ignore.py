@@ -13,10 +13,10 @@ from rookery.platform import descriptors
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.paths import IgnoreFiles
 from rookery.workspace.search import (
+    Ripgrep,
     SearchCommand,
     WorkspaceFinder,
     find_ripgrep,
-    with_ripgrep,
     without_ripgrep,
 )
 from support.workspace_folder import Workbench, permit_to_read
@@ -24,7 +24,7 @@ from support.workspace_folder import Workbench, permit_to_read
 pytestmark = pytest.mark.anyio
 
 RIPGREP = find_ripgrep()
-ENGINES = [without_ripgrep, *([with_ripgrep(RIPGREP)] if RIPGREP else [])]
+ENGINES = [without_ripgrep, *([Ripgrep(RIPGREP)] if RIPGREP else [])]
 
 
 def opened(root: Path, ignore: str = "", other: str = "") -> Workbench:

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -11,12 +12,13 @@ from rookery.errors import BadArguments, Denied, ToolError
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import (
     OVERVIEW_BYTES,
+    Ripgrep,
     SearchCommand,
     WorkspaceFinder,
     find_ripgrep,
-    with_ripgrep,
     without_ripgrep,
 )
+from rookery.workspace.source_files import batch_size
 from support.workspace_folder import Workbench, permit_to_read
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.anyio
 RIPGREP = find_ripgrep()
 ENGINES = [
     pytest.param(
-        with_ripgrep(RIPGREP),
+        Ripgrep(RIPGREP),
         id="ripgrep",
         marks=pytest.mark.skipif(not RIPGREP, reason="rg is not installed"),
     ),
@@ -168,6 +170,51 @@ async def test_too_many_and_too_large_files_are_reported(tmp_path: Path):
     for number in range(30):
         bench.put(f"many/{number}.txt", "foo\n")
     assert "Incomplete: there are too many files" in await search(bench, without_ripgrep, "foo")
+
+
+@both_engines
+async def test_files_beyond_those_opened_at_once_are_searched_alike(
+    tmp_path: Path, engine: SearchCommand
+):
+    bench = Workbench(tmp_path, Limits(edit_bytes=400_000))
+    for number in range(batch_size()):
+        bench.put(f"first/{number}", "other\n")
+    bench.put("later/-", "foo dash\n")
+    bench.put("later/binary.dat", b"foo\n" + b"x\n" * 90_000 + b"\0")
+    bench.put("later/large.txt", "foo" * 200_000)
+    bench.put(os.fsdecode(b"later/latin-\xe9"), b"foo caf\xe9\n")
+    bench.put("later/none.txt", "other\n")
+    bench.put("later/wide.txt", "foo wide\n".encode("utf-16"))
+    assert await search(bench, engine, "^foo") == (
+        "Found 3 matches.\n\n# later/-\n  1 | foo dash\n\n# later/latin-\\udce9\n"
+        "  1 | foo caf\ufffd\n\n# later/wide.txt\n  1 | foo wide\n"
+        "(Files above 0 MiB were not searched: 1.)"
+    )
+
+
+class LinkingRipgrep(Ripgrep):
+    """Replaces a file by a link before ripgrep is given its name."""
+
+    def __init__(self, replaced: Path, target: Path) -> None:
+        super().__init__(RIPGREP)
+        self._replaced, self._target = replaced, target
+
+    def naming(self, regex: str, files: Sequence[str]) -> list[str]:
+        self._replaced.unlink()
+        self._replaced.symlink_to(self._target)
+        return super().naming(regex, files)
+
+
+@pytest.mark.skipif(not RIPGREP, reason="rg is not installed")
+async def test_a_link_that_replaces_one_of_many_files_is_not_followed(tmp_path: Path):
+    (tmp_path / "outside").write_text("foo secret\n")
+    (tmp_path / "work").mkdir()
+    bench = Workbench(tmp_path / "work")
+    for number in range(batch_size()):
+        bench.put(f"first/{number}", "other\n")
+    bench.put("later/a.txt", "foo inside\n")
+    engine = LinkingRipgrep(bench.root / "later/a.txt", tmp_path / "outside")
+    assert await search(bench, engine, "foo") == "Found 0 matches."
 
 
 async def test_unreadable_folders_are_counted(bench: Workbench):

@@ -14,6 +14,7 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
+from rookery.core.event_list import live
 from rookery.core.facts import (
     CheckpointSaved,
     Effect,
@@ -23,7 +24,6 @@ from rookery.core.facts import (
     Rewound,
     TaskOpened,
     ToolStarted,
-    live,
 )
 from rookery.core.folds.points import Point, points, standing_changes
 from rookery.core.replies import restored_files

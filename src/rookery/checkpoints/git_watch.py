@@ -33,6 +33,7 @@ from rookery.checkpoints.git_views import (
 from rookery.core.asks import Ruling, ask
 from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action, Deed, GitUse, Judgement, Outcome
+from rookery.engine.ports.hooks import Hook
 from rookery.platform.descriptors import opened_folder, present
 from rookery.platform.disk import write_new
 from rookery.platform.git_folders import is_folder
@@ -44,7 +45,7 @@ TOO_MANY_FOLDERS = (
 TOO_MANY_NOW = "This workspace now has too many folders to check for new repositories."
 
 
-class GitWatch:
+class GitWatch(Hook):
     """A hook. Files are moved to `aside`, and `report` gets a sentence about it. `attended`: a
     person approves commands one by one. `running`: a command runs in the background. `started`:
     the call was allowed and has started. `approved`: a person approved the call. `unconfined`:

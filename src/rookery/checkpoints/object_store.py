@@ -8,6 +8,7 @@ import os
 import zlib
 from collections.abc import Collection, Iterable
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 
 from rookery import faults
@@ -102,11 +103,19 @@ class ObjectStore:
             packing.discard()
 
     def tidy(self) -> None:
-        """Merge small packs if there are many, so that their number stays bounded."""
-        small = [name for name in self._loaded if self._pack(name).stat().st_size < _SMALL_PACK]
-        if len(small) > _MOST_SMALL_PACKS:
-            names = set(small)
-            self._repack([i for i, (name, _) in self._places.items() if name in names], names)
+        """Merge small packs if there are many, so that their number stays bounded. A pack that is
+        larger than all smaller ones together is left alone: merging it each time would copy every
+        object again and again."""
+        if len(self._loaded) <= _MOST_SMALL_PACKS:
+            return
+        sizes = {name: self._pack(name).stat().st_size for name in self._loaded}
+        small = sorted((size, name) for name, size in sizes.items() if size < _SMALL_PACK)
+        if len(small) <= _MOST_SMALL_PACKS:
+            return
+        while small[-1][0] > sum(size for size, _ in small[:-1]):
+            small.pop()
+        names = {name for _, name in small}
+        self._repack([i for i, (name, _) in self._places.items() if name in names], names)
 
     def keep_only(self, wanted: Collection[bytes]) -> None:
         """Delete all other objects and free their space."""
@@ -149,9 +158,12 @@ class ObjectStore:
 
     def _repack(self, wanted: Iterable[bytes], names: Collection[str]) -> None:
         self._made.clear()
-        for known in wanted:
-            with suppress(StorageError):  # damaged objects are dropped
-                self._put(known, *self._read(known))
+        known = sorted((self._places[each], each) for each in wanted if each in self._places)
+        for name, group in groupby(known, key=lambda place: place[0][0]):
+            with self._pack(name).open("rb", buffering=0) as pack:
+                for (_, offset), each in group:
+                    with suppress(StorageError):  # damaged objects are dropped
+                        self._put(each, *_checked(each, pack.fileno(), offset))
         self.flush()
         faults.kp("checkpoint.repacked")
         for name in set(names) - self._made:
@@ -174,10 +186,15 @@ class ObjectStore:
         if place is None:
             raise StorageError(f"Object {wanted.hex()} of the checkpoints is missing")
         name, offset = place
-        try:
-            kind, data = unpacked(self._pack(name), offset)
-        except (ValueError, IndexError, zlib.error) as error:
-            raise StorageError(f"Object {wanted.hex()} of the checkpoints is damaged") from error
-        if object_id(kind, data) != wanted:
-            raise StorageError(f"Object {wanted.hex()} of the checkpoints is damaged")
-        return kind, data
+        with self._pack(name).open("rb", buffering=0) as pack:
+            return _checked(wanted, pack.fileno(), offset)
+
+
+def _checked(wanted: bytes, pack: int, offset: int) -> tuple[ObjectKind, bytes]:
+    try:
+        kind, data = unpacked(pack, offset)
+    except (ValueError, IndexError, zlib.error) as error:
+        raise StorageError(f"Object {wanted.hex()} of the checkpoints is damaged") from error
+    if object_id(kind, data) != wanted:
+        raise StorageError(f"Object {wanted.hex()} of the checkpoints is damaged")
+    return kind, data

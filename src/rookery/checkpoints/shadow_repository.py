@@ -255,8 +255,13 @@ class ShadowRepository:
         return last[0][41:81] if last and _is_whole(last[0]) else _NO_COMMIT
 
     def _point_to(self, known: str) -> None:
-        """Update the branch. Only git reads it, so it need not be durable."""
-        put(self.folder / _BRANCH, [f"{known}\n".encode()], durable=False)
+        """Update the branch. Only git reads it, so it need not be durable. It is always as long,
+        so it can be written in place."""
+        branch = os.open(self.folder / _BRANCH, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(branch, f"{known}\n".encode(), 0)
+        finally:
+            os.close(branch)
 
     def _recover(self) -> None:
         """Remove temporary files of a killed process, and a torn last line of the log."""
@@ -275,7 +280,8 @@ class ShadowRepository:
 
     def _make(self) -> None:
         for name in ("objects/pack", "objects/info", "refs/heads", "logs/refs/heads", "info"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
+            if not os.path.isdir(f"{self.folder}/{name}"):
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
         head = self.folder / "HEAD"
         if head.exists():
             return

@@ -51,6 +51,8 @@ _TEMPORARY_ERRORS = {
 MOST_HITS = 12
 MOST_PER_FILE = 3
 PATIENCE = 2.0
+LISTING_PATIENCE = 5
+"""How many times as long a search waits until the files are listed."""
 _CANDIDATES = 100
 _CLOSE_SECONDS = 5.0
 
@@ -278,7 +280,7 @@ class CodeIndex:
 
     def _catch_up(self) -> bool:
         """Update the index. Return whether it was up to date within `patience`."""
-        deadline = monotonic() + self._patience
+        began = monotonic()
         with self._changed:
             if self._closed:
                 raise ToolError("The code index is closed.")
@@ -287,12 +289,16 @@ class CodeIndex:
             if self._thread is None:
                 self._thread = Thread(target=self._update, name="code index", daemon=True)
                 self._thread.start()
-            while self._done < wanted and (left := deadline - monotonic()) > 0:
+            while self._done < wanted and (left := began + self._wait() - monotonic()) > 0:
                 self._changed.wait(left)
             in_time = self._done >= wanted
             if in_time and self._trouble and not isinstance(self._trouble, RookeryError):
                 raise self._trouble
             return in_time
+
+    def _wait(self) -> float:
+        """Seconds a search waits. Listing very many files takes some, and often none changed."""
+        return self._patience * (1 if self._progress.listed else LISTING_PATIENCE)
 
     def _update(self) -> None:
         while True:
@@ -326,7 +332,9 @@ class CodeIndex:
                 )
 
     def _set_progress(self, progress: Progress) -> None:
-        self._progress = progress
+        with self._changed:
+            self._progress = progress
+            self._changed.notify_all()
 
     def _finish(self, goal: int, trouble: Exception | None) -> None:
         with self._changed:

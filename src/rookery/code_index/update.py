@@ -22,7 +22,7 @@ from rookery.core.protected_paths import holds_secrets
 from rookery.core.text.characters import is_utf8
 
 LARGEST = MIB
-MOST_FILES = 50_000
+MOST_FILES = 500_000
 EMBEDDING_BATCH = 60
 """Texts per embedding request."""
 _DELETE_BATCH = 200

@@ -3,17 +3,21 @@
 The files are found here; ripgrep, or `line_search.py` where it is not installed, only searches
 them, so both find the same and both can be killed. They are given open files instead of names,
 because a name may refer to another file by the time it is opened.
+
+Opening files here is slow where there are very many. After the first files, ripgrep is given the
+names of the others, only to tell which of them may match; those are then opened and searched.
 """
 
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -24,7 +28,6 @@ from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.own_programs import find_own_program
-from rookery.platform.paths import visible
 from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:
@@ -37,11 +40,16 @@ _OWN_SEARCH = Path(__file__).with_name("line_search.py")
 _REST_OF_LINE = r"(?-u:[^\n]*)"
 """ripgrep reports every match in a line separately; this extends a match to the end of the line."""
 _PARSED_AT_ONCE = 64 * KIB
+_NAMES_AT_ONCE = 512 * KIB
+_NAME_OVERHEAD = 16
+"""Bytes of a command line that a name needs besides its own."""
 _MESSAGE_FACTOR = 4
 """The longest message, as a multiple of the largest searched file. A message contains a line
 twice, as text and as match, with some characters escaped."""
 
 
+T = TypeVar("T")
+R = TypeVar("R")
 SearchCommand: TypeAlias = Callable[[str, int, Sequence[str]], list[str]]
 """Builds the search program's arguments from a regex, the most matches per file, and files."""
 
@@ -53,18 +61,27 @@ def find_ripgrep(root: Path = Path()) -> str:
     return str(beside) if beside.is_file() else find_own_program("rg", root)
 
 
-def with_ripgrep(program: str) -> SearchCommand:
-    # one thread keeps the files in order; without mmap a binary file is recognised
-    # wherever it stops being text
-    options = (
-        "--json --no-config --no-ignore --no-messages --no-mmap --crlf --threads=1 --context=1"
-    )
+class Ripgrep:
+    # without mmap a binary file is recognised wherever it stops being text
+    _always = "--no-config --no-ignore --no-messages --no-mmap --crlf"
 
-    def command(regex: str, most: int, files: Sequence[str]) -> list[str]:
+    def __init__(self, program: str) -> None:
+        self._program = program
+
+    def __call__(self, regex: str, most: int, files: Sequence[str]) -> list[str]:
+        # one thread keeps the files in order
+        shown = f"--json --threads=1 --context=1 --max-count={most}"
+        return self._command(shown, regex, files)
+
+    def naming(self, regex: str, files: Sequence[str]) -> list[str]:
+        """The arguments that print the names of the files that may match, NUL after each."""
+        # as text, because a binary file may match before it is recognised
+        return self._command("--files-with-matches --null --text", regex, files)
+
+    def _command(self, options: str, regex: str, files: Sequence[str]) -> list[str]:
         whole_line = f"(?:{regex}){_REST_OF_LINE}"
-        return [program, *options.split(), f"--max-count={most}", "-e", whole_line, "--", *files]
-
-    return command
+        words = f"{options} {self._always}".split()
+        return [self._program, *words, "-e", whole_line, "--", *files]
 
 
 def without_ripgrep(regex: str, most: int, files: Sequence[str]) -> list[str]:
@@ -91,7 +108,7 @@ class WorkspaceFinder:
         self._root = root.resolve(strict=True)
         self._files = files
         self._limits = limits
-        self._command = command or (with_ripgrep(ripgrep) if ripgrep else without_ripgrep)
+        self._command = command or (Ripgrep(ripgrep) if ripgrep else without_ripgrep)
 
     async def list(self, path: str, *, recursive: bool, permit: Permit) -> str:
         start = self._check_permit(path, permit)
@@ -134,11 +151,7 @@ class WorkspaceFinder:
             abandon_on_cancel=True,
         )
         with anyio.move_on_after(self._limits.search_seconds) as time:
-            while not search.found.full and (
-                batch := await anyio.to_thread.run_sync(search.next_batch, abandon_on_cancel=True)
-            ):
-                await self._search_in(batch, regex, search)
-                del batch  # closes its files before others are opened
+            await self._search_all(regex, search)
         return search.report(out_of_time=time.cancelled_caught)
 
     def paths(self) -> Sequence[FoundPath]:
@@ -178,7 +191,54 @@ class WorkspaceFinder:
             message = process.stderr.decode("utf-8", "replace").strip().removeprefix("rg: ")
             raise BadArguments(f"The regular expression is invalid. {message}")
 
+    async def _search_all(self, regex: str, search: "_Search") -> None:
+        from rookery.workspace.source_files import batch_size
+
+        most = batch_size()
+        few = None if isinstance(self._command, Ripgrep) else most
+        await self._search_files(await _in_thread(search.next_names, most), regex, search)
+        names = await _in_thread(search.next_names, few)
+        while names and not search.found.full:
+            ahead: list[Sequence[str]] = []
+
+            async def look_ahead(ahead: list[Sequence[str]] = ahead) -> None:
+                ahead.append(await _in_thread(search.next_names, few))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(look_ahead)
+                likely = names if few else await self._may_match(names, regex, search.root)
+            await self._search_files(likely, regex, search)
+            (names,) = ahead
+
+    async def _search_files(self, names: Sequence[str], regex: str, search: "_Search") -> None:
+        from rookery.workspace.source_files import batch_size
+
+        most = batch_size()
+        for at in range(0, len(names), most):
+            files = await _in_thread(search.open, names[at : at + most])
+            await self._search_in(files, regex, search)
+            del files  # closes them before others are opened
+            if search.found.full:
+                return
+
+    async def _may_match(self, names: Sequence[str], regex: str, root: Path) -> Sequence[str]:
+        """The files that have a match, by their names and only at this moment."""
+        assert isinstance(self._command, Ripgrep)
+        told = await anyio.run_process(
+            # a file may be called "-"
+            self._command.naming(regex, [f"./{name}" for name in names]),
+            stdin=DEVNULL,
+            stderr=DEVNULL,
+            check=False,
+            cwd=root,
+            env=_environment(),
+        )
+        found = {os.fsdecode(name)[2:] for name in told.stdout.split(b"\0")}
+        return [name for name in names if name in found]
+
     async def _search_in(self, files: "Sequence[OpenFile]", regex: str, search: "_Search") -> None:
+        from rookery.workspace.source_files import SearchedLines
+
         names = search.names(files)
         command = self._command(regex, self._limits.search_matches + 1, list(names))
         async with await anyio.open_process(
@@ -191,7 +251,7 @@ class WorkspaceFinder:
             pass_fds=[file.descriptor for file in files],
         ) as process:
             assert process.stdout is not None
-            lines = _SearchedLines(longest=_MESSAGE_FACTOR * self._limits.edit_bytes)
+            lines = SearchedLines(longest=_MESSAGE_FACTOR * self._limits.edit_bytes)
             async for chunk in process.stdout:
                 for line in lines.complete(chunk):
                     await _take_line(line, names, search.found)
@@ -207,6 +267,8 @@ class WorkspaceFinder:
         *,
         withheld: Callable[[str], bool] | None = None,
     ) -> str:
+        from rookery.workspace.tree import limited, order_key, row
+
         tree = self._tree(start, withheld)
         shown: list[TreeEntry] = []
         passed_over: list[TreeEntry] = []
@@ -217,12 +279,12 @@ class WorkspaceFinder:
                 (passed_over if closed else shown).append(entry)
             if not recursive or len(shown) > most:
                 break
-        kept = sorted(_limit(shown, most, tree), key=_order_key)
-        rows = [tree.display(_row(entry)) for entry in kept] or [f"(No files in {start or '.'}/)"]
+        kept = sorted(limited(shown, most, tree), key=order_key)
+        rows = [tree.display(row(entry)) for entry in kept] or [f"(No files in {start or '.'}/)"]
         if len(shown) > most:
             rows.append(f"(Only {most} entries are shown; list a folder to see more of it.)")
         if passed_over:
-            names = ", ".join(tree.display(_row(entry)) for entry in passed_over[:20])
+            names = ", ".join(tree.display(row(entry)) for entry in passed_over[:20])
             rows.append(f"(Not searched: {names})")
         return "\n".join([*rows, *_notes(tree)])
 
@@ -239,23 +301,43 @@ class _Search:
         self._limits = limits
         self._large = 0
         self._waiting = tree.files(file_filter(glob, tree.start))
+        self.root = tree.root
 
     def names(self, files: "Sequence[OpenFile]") -> dict[str, str]:
         """The path of each file by the name it was passed as."""
         return {file.passed_path: self._tree.display(file.path) for file in files}
 
-    def next_batch(self) -> "Sequence[OpenFile]":
-        from rookery.workspace.source_files import Opener, batch_size
+    def next_names(self, most: int | None) -> Sequence[str]:
+        """The names of the next files: at most so many, or those of small files that fit into a
+        command line."""
+        if most is not None:
+            return list(islice(self._waiting, most))
+        names, size = list[str](), 0
+        while size < _NAMES_AT_ONCE and (name := next(self._waiting, None)):
+            if self._is_small(name):
+                names.append(name)
+                size += len(name if name.isascii() else os.fsencode(name)) + _NAME_OVERHEAD
+        return names
 
-        opener = Opener(self._tree.root)
+    def open(self, names: Sequence[str]) -> "Sequence[OpenFile]":
+        from rookery.workspace.source_files import Opener
+
+        opener = Opener(self.root)
         try:
-            return list(islice(self._small_files(opener), batch_size()))
+            return list(self._small_files(opener, names))
         finally:
             opener.close()
 
-    def _small_files(self, opener: "Opener") -> "Iterator[OpenFile]":
-        for path in self._waiting:
-            file = opener.open(path)
+    def _is_small(self, name: str) -> bool:
+        with suppress(OSError):  # opening it will fail
+            small = os.lstat(f"{self.root}/{name}").st_size <= self._limits.edit_bytes
+            self._large += not small
+            return small
+        return False
+
+    def _small_files(self, opener: "Opener", names: Sequence[str]) -> "Iterator[OpenFile]":
+        for name in names:
+            file = opener.open(name)
             if file and file.size <= self._limits.edit_bytes:
                 yield file
             elif file:
@@ -274,29 +356,8 @@ class _Search:
         return "\n".join([self.found.report(), *notes])
 
 
-class _SearchedLines:
-    """Splits chunks of output into lines, discarding lines that are too long."""
-
-    def __init__(self, longest: int) -> None:
-        self._longest = longest
-        self._pieces: list[bytes] = []
-        self._size = 0
-
-    def complete(self, chunk: bytes) -> Iterator[bytes | None]:
-        """The lines that end in this chunk; None for one that is too long."""
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            self._add(end)
-            yield b"".join(self._pieces) if self._size <= self._longest else None
-            self._pieces, self._size = [], 0
-        self._add(rest)
-
-    def _add(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._size <= self._longest:
-            self._pieces.append(piece)
-        else:
-            self._pieces.clear()
+async def _in_thread(look: Callable[[T], R], at: T) -> R:
+    return await anyio.to_thread.run_sync(look, at, abandon_on_cancel=True)
 
 
 def _environment() -> Mapping[str, str]:
@@ -321,30 +382,6 @@ def _rename_file(message: object, names: Mapping[str, str]) -> object:
         case {"data": {"path": {"text": str(handed)} as path}} if handed in names:
             path["text"] = names[handed]
     return message
-
-
-def _limit(entries: "Sequence[TreeEntry]", most: int, tree: "Tree") -> "list[TreeEntry]":
-    """At most so many entries; top-level folders are the last to be dropped."""
-    depth = tree.start.count("/") + 1 if tree.start else 0
-
-    def is_first(entry: "TreeEntry") -> bool:
-        return entry.is_folder and entry.path.count("/") == depth
-
-    return sorted(entries, key=lambda entry: not is_first(entry))[:most]
-
-
-def _order_key(entry: "TreeEntry") -> list[object]:
-    """Sort key: parents before children."""
-    from rookery.workspace.tree import natural_key
-
-    return [natural_key(name) for name in entry.path.split("/")]
-
-
-def _row(entry: "TreeEntry") -> str:
-    name = visible(entry.path)
-    if entry.link:
-        return f"{name} -> {visible(entry.link)}"
-    return f"{name}/" if entry.is_folder else name
 
 
 def _notes(tree: "Tree") -> Iterator[str]:

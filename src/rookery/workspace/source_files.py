@@ -28,6 +28,31 @@ if TYPE_CHECKING:
 _CUT = " [cut]"
 
 
+class SearchedLines:
+    """Splits chunks of output into lines, discarding lines that are too long."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def complete(self, chunk: bytes) -> Iterator[bytes | None]:
+        """The lines that end in this chunk; None for one that is too long."""
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            self._add(end)
+            yield b"".join(self._pieces) if self._size <= self._longest else None
+            self._pieces, self._size = [], 0
+        self._add(rest)
+
+    def _add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size <= self._longest:
+            self._pieces.append(piece)
+        else:
+            self._pieces.clear()
+
+
 class FoundLines(Struct):
     """Collects ripgrep's JSON messages, in the order of the searched files."""
 
@@ -109,13 +134,17 @@ _SHARE = 3
 """Searched files may use one in so many of the process's file descriptors."""
 
 
+LISTING_SECONDS = 600.0
+"""The whole workspace is listed beside other work, which does not wait for the end."""
+
+
 class WorkspaceSources:
     def __init__(self, files: WorkspaceFiles, limits: Limits) -> None:
         self._boundaries = files.boundaries
         self._limits = limits
 
     def list(self, most: int, largest: int) -> SourceListing:
-        tree = self._tree("")
+        tree = self._tree("", LISTING_SECONDS)
         files = [found for found in self._found(tree) if found.mark[0] <= largest]
         notes = (f"(Only {most} of {len(files)} files are indexed.)",) if len(files) > most else ()
         complete = not tree.incomplete and not tree.unreadable
@@ -150,12 +179,13 @@ class WorkspaceSources:
             case _:
                 return Source(text="", mark=mark, digest=digest)
 
-    def _tree(self, start: str) -> "Tree":
+    def _tree(self, start: str, seconds: float = 0.0) -> "Tree":
         from rookery.workspace.tree import Tree
 
         root, limits = self._boundaries.root, self._limits
         hiding = self._boundaries.hiding(str(root))
-        return Tree(root, start, limits.search_files, limits.search_seconds, hiding)
+        seconds = seconds or limits.search_seconds
+        return Tree(root, start, limits.search_files, seconds, hiding)
 
     def _found(self, tree: "Tree") -> Iterator[Found]:
         top = f"{tree.root}/"

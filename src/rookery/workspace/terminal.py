@@ -148,6 +148,7 @@ class Terminal:
             raise Denied("No command was permitted, so none was run.")
         folder = self._folder(permit.cwd)
         words = [self._shell, "-c", permit.command]
+        self._wardens.prepare()
         # in a thread: it may scan the whole workspace for files to protect
         launch = await anyio.to_thread.run_sync(self._launcher, words, permit, folder)
         environment = command_environment(os.environ, confined=permit.confined)
@@ -173,7 +174,6 @@ class Terminal:
         try:
             await command.start(seconds)
             faults.kp("command.started")
-            self._wardens.prepare()
             yield
         finally:
             with anyio.CancelScope(shield=True):
@@ -328,7 +328,7 @@ class _Command:
             if self._process.status is not None and not self._process.output_open:
                 self._stop()  # the remaining processes have closed their output
             with anyio.CancelScope(deadline=self._deadline) as self._wait:
-                await _first_readable(self._process.sources)
+                await _first_readable(self._process.watched)
 
     def _take(self, data: bytes) -> None:
         self._store.write(data)
@@ -369,6 +369,9 @@ def signal_name(number: int) -> str:
 
 async def _first_readable(files: Sequence[int]) -> None:
     """Wait until one of the files is readable or closed."""
+    if len(files) == 1:
+        await anyio.wait_readable(files[0])
+        return
     async with anyio.create_task_group() as group:
 
         async def wait(file: int) -> None:

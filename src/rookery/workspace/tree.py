@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TypeAlias
@@ -23,7 +23,7 @@ from rookery.core.limits import KIB
 from rookery.errors import BadArguments
 from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.descriptors import opened_folder, present
-from rookery.platform.paths import LONGEST, FileRules, file_pattern
+from rookery.platform.paths import LONGEST, FileRules, file_pattern, visible
 from rookery.workspace.boundaries import HiddenEntries
 
 NEVER_OPENED = {"node_modules", ".git", "__pycache__", "venv", "env"}
@@ -41,6 +41,8 @@ NOT_LISTED = {
     "Pods",
 } | NEVER_OPENED
 NOT_LISTED_PAIRS = ("target/dependency", "build/dependencies")
+_BETWEEN_LOOKS = 64
+"""Entries between two looks at the clock."""
 _IGNORE_FILE = ".gitignore"
 _IGNORE_FILE_BYTES = 256 * KIB
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -153,7 +155,8 @@ class Tree(Struct):
     def _count(self, scan: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
         for entry in scan:
             self._seen += 1
-            if self._seen > self.most or monotonic() > self._deadline:
+            late = not self._seen % _BETWEEN_LOOKS and monotonic() > self._deadline
+            if late or self._seen > self.most:
                 self.incomplete = True
                 return
             yield entry
@@ -179,6 +182,28 @@ def natural_key(name: str) -> tuple[list[str | int], str]:
     """Sort key: 2 before 10, and a next to A."""
     runs = re.split(r"(\d+)", name.casefold())
     return [int(run) if place % 2 else run for place, run in enumerate(runs)], name
+
+
+def limited(entries: Sequence[TreeEntry], most: int, tree: Tree) -> list[TreeEntry]:
+    """At most so many entries; top-level folders are the last to be dropped."""
+    depth = tree.start.count("/") + 1 if tree.start else 0
+
+    def is_first(entry: TreeEntry) -> bool:
+        return entry.is_folder and entry.path.count("/") == depth
+
+    return sorted(entries, key=lambda entry: not is_first(entry))[:most]
+
+
+def order_key(entry: TreeEntry) -> list[object]:
+    """Sort key: parents before children."""
+    return [natural_key(name) for name in entry.path.split("/")]
+
+
+def row(entry: TreeEntry) -> str:
+    name = visible(entry.path)
+    if entry.link:
+        return f"{name} -> {visible(entry.link)}"
+    return f"{name}/" if entry.is_folder else name
 
 
 def _parent(path: str) -> str:
