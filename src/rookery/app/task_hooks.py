@@ -1,0 +1,90 @@
+"""Hooks that are loaded only when a task needs them: for commands and web pages, for intents, and
+the user's own."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rookery.core.asks import Ruling, joined
+from rookery.core.blocks import ToolCall
+from rookery.core.commands import Command, SelectIntent
+from rookery.core.facts import Noted
+from rookery.core.modes import GOVERNANCE_FOLDER
+from rookery.engine.event_log import EventLog
+from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.hooks import Hook, LateHooks
+from rookery.errors import CommandRejected
+
+if TYPE_CHECKING:
+    from rookery.app.command_parts import TaskCommands
+    from rookery.app.local_host import HostParts
+    from rookery.governance.hook import GovernanceHook
+
+
+NO_INTENTS = "This session has no intents. After `rookery intents init`, new sessions have them."
+
+
+class CommandHooks(Hook):
+    """The hooks for commands and web pages, created with the first of them."""
+
+    def __init__(self, make: "Callable[[], TaskCommands]") -> None:
+        self._make = make
+        self._made: TaskCommands | None = None
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        return joined([await hook.before(call, action) for hook in self._hooks_for(action)])
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        for hook in self._hooks_for(action):
+            await hook.after(call, action, outcome)
+
+    async def settle(self) -> None:
+        if self._made:
+            await self._made.watch.settle()
+
+    def _hooks_for(self, action: Action) -> Sequence[Hook]:
+        if not (action.command or action.external):
+            return ()
+        self._made = self._made or self._make()
+        return self._made.hooks
+
+
+class LookedUpHooks:
+    """Governance and the user's hooks, which are loaded if there may be any. A task that begins
+    governed, as the child of a governed one, stays so wherever it works."""
+
+    def __init__(self, parts: "HostParts", task_id: str, log: EventLog) -> None:
+        self._parts, self._task_id, self._log = parts, task_id, log
+        self.governance: GovernanceHook | None = None
+
+    def find(self) -> LateHooks:
+        if self._log.state.governed is None and not self._may_apply():
+            return LateHooks()
+        task, hooks = self._parts.oversight.hooks_of(self._task_id, self._log)
+        self.governance, own = task, [hooks] if hooks else []
+        return LateHooks([task], [task, task.changes, *own]) if task else LateHooks(own, own)
+
+    def _may_apply(self) -> bool:
+        parts = self._parts
+        settings, folder = parts.settings, parts.workspace / GOVERNANCE_FOLDER
+        return bool(
+            settings.governance.mode != "auto"
+            or parts.consent.intent
+            or os.path.lexists(folder)
+            or parts.places.any_hooks(parts.workspace, folder, of_claude=settings.imports_hooks)
+        )
+
+    async def carry_out(self, command: Command) -> None:
+        assert isinstance(command, SelectIntent)
+        try:
+            if self.governance is None:
+                raise CommandRejected(NO_INTENTS)
+            await self.governance.select(command.intent_id)
+        except CommandRejected as error:
+            self._log.append(Noted(text=str(error)))
+
+    async def tolerates_stale(self, call: ToolCall, action: Action) -> bool:
+        return self.governance is not None and self.governance.tolerates_stale(call, action)
+
+    async def intent_now(self) -> str:
+        return await self.governance.now() if self.governance else ""
