@@ -1,19 +1,20 @@
-"""Renders a session as text, as Markdown or as a web page.
+"""Renders a session as text or as Markdown; `transcript_page` renders it as a web page.
 
 All three are made from passages, which come from the same rows every client shows, so undone steps
-are not included. Text from a model, tool or file is made harmless in `passages`. The page loads and
-runs nothing, and such text is always escaped in it.
+are not included. Text from a model, tool or file is made harmless in `passages`.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
-from html import escape
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from rookery.core.blocks import Image
+from rookery.core.facts import ToolFinished
 from rookery.core.message import Message, diff_in
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.protocol.codec import followup
@@ -35,7 +36,8 @@ class PassageKind(Enum):
 
 
 class TranscriptPassage(Struct, frozen=True, kw_only=True):
-    """One message, call or note. `diff` is what a call changes, `below` its further details."""
+    """One message, call or note. `diff` is what a call changes, `below` its further details,
+    `result` what the model got for it."""
 
     kind: PassageKind
     text: str
@@ -43,6 +45,8 @@ class TranscriptPassage(Struct, frozen=True, kw_only=True):
     below: str = ""
     undone: str = ""
     """Why a call had no effect: rejected, refused, failed and so on; else empty."""
+    result: str = ""
+    images: tuple[Image, ...] = ()
 
 
 _KIND_BY_SAY = {
@@ -57,43 +61,54 @@ _KIND_BY_SAY = {
 }
 
 
-def passages(rows: Iterable[Message]) -> Iterator[TranscriptPassage]:
-    """Convert rows to passages, in order and made harmless; the first is the prompt."""
-    for passage in _raw_passages(rows):
-        yield TranscriptPassage(
-            kind=passage.kind,
-            text=harmless(passage.text),
-            diff=harmless(passage.diff),
-            below=harmless(passage.below),
-            undone=passage.undone,
-        )
+def passages(
+    rows: Iterable[Message],
+    results: Mapping[str, ToolFinished] | None = None,
+    *,
+    first: bool = True,
+) -> Iterator[TranscriptPassage]:
+    """Convert rows to passages, in order and made harmless. The `first` row of a session is its
+    prompt. Results of calls are added if they are given."""
+    for row in rows:
+        for passage in _raw_passages(row, results or {}, first=first):
+            yield replace(
+                passage,
+                text=harmless(passage.text),
+                diff=harmless(passage.diff),
+                below=harmless(passage.below),
+                result=harmless(passage.result),
+            )
+        first = False
 
 
-def _raw_passages(rows: Iterable[Message]) -> Iterator[TranscriptPassage]:
+def _raw_passages(
+    row: Message, results: Mapping[str, ToolFinished], *, first: bool
+) -> Iterator[TranscriptPassage]:
     """The passages with their raw text: text inside JSON has to be decoded before it is cleaned."""
-    for number, row in enumerate(rows):
-        text = (row.text or "").strip("\n")
-        if number == 0 and row.say == "text":
-            yield TranscriptPassage(kind=PassageKind.PROMPT, text=text)
-        elif row.say == "api_req_started":
-            if failure := _fields(text).get("streamingFailedMessage"):
-                yield TranscriptPassage(kind=PassageKind.TROUBLE, text=str(failure))
-        elif row.say == "condense_context":
-            note = "Earlier messages were summarised for the model."
-            yield TranscriptPassage(kind=PassageKind.NOTE, text=note, below=text)
-        elif row.say in _KIND_BY_SAY and text:
-            yield TranscriptPassage(kind=_KIND_BY_SAY[row.say], text=text)
-        elif row.type == "ask":
-            yield from _ask_passages(row, text)
+    text = (row.text or "").strip("\n")
+    if first and row.say == "text":
+        yield TranscriptPassage(kind=PassageKind.PROMPT, text=text, images=row.images)
+    elif row.say == "api_req_started":
+        if failure := _fields(text).get("streamingFailedMessage"):
+            yield TranscriptPassage(kind=PassageKind.TROUBLE, text=str(failure))
+    elif row.say == "condense_context":
+        note = "Earlier messages were summarised for the model."
+        yield TranscriptPassage(kind=PassageKind.NOTE, text=note, below=text)
+    elif row.say in _KIND_BY_SAY and (text or row.images):
+        yield TranscriptPassage(kind=_KIND_BY_SAY[row.say], text=text, images=row.images)
+    elif row.type == "ask":
+        yield from _ask_passages(row, text, results.get(row.call_id))
 
 
-def _ask_passages(row: Message, text: str) -> Iterator[TranscriptPassage]:
+def _ask_passages(
+    row: Message, text: str, result: ToolFinished | None
+) -> Iterator[TranscriptPassage]:
     if row.ask == "followup":
         question, offered = followup(text)
         below = "\n".join(f"- {each}" for each in offered)
         yield TranscriptPassage(kind=PassageKind.QUESTION, text=question, below=below)
     elif row.call_id:
-        yield _call_passage(row, text)
+        yield _with_result(_call_passage(row, text), row, result)
     elif row.ask == "api_req_failed":
         yield TranscriptPassage(kind=PassageKind.TROUBLE, text=text)
     elif row.open and text:
@@ -114,6 +129,15 @@ def _call_passage(row: Message, text: str) -> TranscriptPassage:
     return TranscriptPassage(
         kind=PassageKind.CALL, text=title, diff=diff, below=below, undone=undone(row)
     )
+
+
+def _with_result(
+    passage: TranscriptPassage, row: Message, result: ToolFinished | None
+) -> TranscriptPassage:
+    """Output of commands has its own row."""
+    if result is None or row.ask == "command":
+        return passage
+    return replace(passage, result=result.text.strip("\n"), images=result.images)
 
 
 def undone(row: Message) -> str:
@@ -165,7 +189,13 @@ def _text_of(passage: TranscriptPassage, paint: Paint) -> str:
         case PassageKind.WORDS:
             first = text
     diff = _indented(paint.diff(passage.diff)) if passage.diff else ""
-    return "\n".join(filter(None, [first, diff, below]))
+    return "\n".join(filter(None, [first, diff, below, *map(image_text, passage.images)]))
+
+
+def image_text(image: Image) -> str:
+    """A line that stands for an image."""
+    size = f"{-(-len(image.data) * 3 // 4096)} KB" if image.data else "left out"
+    return f"[{harmless_line(image.media_type)}, {size}]"
 
 
 def _indented(text: str) -> str:
@@ -204,7 +234,8 @@ def _block_of(passage: TranscriptPassage) -> str:
     more = (
         fenced(below) if passage.kind is PassageKind.CALL and not below.startswith("- ") else below
     )
-    return "\n\n".join(filter(None, [first, diff, more if below else ""]))
+    shown = map(_as_code, map(image_text, passage.images))
+    return "\n\n".join(filter(None, [first, diff, more if below else "", *shown]))
 
 
 def _quoted(text: str) -> str:
@@ -222,83 +253,3 @@ def fenced(text: str, language: str = "") -> str:
     longest = max((len(found) for found in _BACKTICKS.findall(text)), default=2)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
-
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_STYLE = """\
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
-h1, h2, p, pre, code { overflow-wrap: anywhere; }
-.about { opacity: .75; }
-.passage { margin: 1rem 0; } .passage > p { white-space: pre-wrap; margin: 0; }
-.prompt { border-left: 3px solid #2563eb; padding-left: .8rem; font-weight: 600; }
-.result { border: 1px solid #16803c; border-radius: .4rem; padding: .8rem; }
-.trouble { border-left: 3px solid #c02626; padding-left: .8rem; }
-.question { border-left: 3px solid #b45309; padding-left: .8rem; }
-.note, .thought { opacity: .8; }
-pre { white-space: pre-wrap; border: 1px solid #8886; border-radius: .4rem; padding: .6rem; }
-.added { background: #16803c33; } .removed { background: #c0262633; }
-.added, .removed { display: block; }
-"""
-_LABELS = {
-    PassageKind.QUESTION: "Question: ",
-    PassageKind.TROUBLE: "Failed: ",
-    PassageKind.RESULT: "Result: ",
-}
-_MARKS = {"+": "added", "-": "removed"}
-
-
-def as_page(title: str, parts: Iterable[str]) -> Iterator[str]:
-    """The web page in pieces; `parts` are HTML already."""
-    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-    yield f"<title>{escape(title)}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>\n<main>\n"
-    for part in parts:
-        yield f"{part}\n"
-    yield "</main>\n</body>\n</html>\n"
-
-
-def as_heading(text: str, about: str, *, level: int) -> str:
-    return f'<h{level}>{escape(text)}</h{level}>\n<p class="about">{escape(about)}</p>'
-
-
-def as_html(items: Iterable[TranscriptPassage]) -> Iterator[str]:
-    """Render each passage as an HTML block."""
-    for passage in items:
-        inner = "\n".join(
-            filter(None, (_main_html(passage), _diff_html(passage.diff), _details_html(passage)))
-        )
-        yield f'<section class="passage {passage.kind.name.lower()}">\n{inner}\n</section>'
-
-
-def _main_html(passage: TranscriptPassage) -> str:
-    text = escape(passage.text)
-    match passage.kind:
-        case PassageKind.CALL:
-            became = f" ({passage.undone})" if passage.undone else ""
-            return f"<p><code>{text}</code>{became}</p>"
-        case PassageKind.OUTPUT:
-            return f"<pre>{text}</pre>"
-        case PassageKind.THOUGHT:
-            return f"<details><summary>Reasoning</summary>\n<pre>{text}</pre>\n</details>"
-        case kind:
-            called = _LABELS.get(kind, "")
-            return f"<p>{f'<strong>{called}</strong>' if called else ''}{text}</p>"
-
-
-def _diff_html(diff: str) -> str:
-    if not diff:
-        return ""
-    return f"<pre>{''.join(map(_diff_line_html, diff.split(chr(10))))}</pre>"
-
-
-def _diff_line_html(line: str) -> str:
-    mark = _MARKS.get(line[:1])
-    shown = escape(line)
-    return f'<span class="{mark}">{shown}\n</span>' if mark else f"{shown}\n"
-
-
-def _details_html(passage: TranscriptPassage) -> str:
-    return f"<pre>{escape(passage.below)}</pre>" if passage.below else ""

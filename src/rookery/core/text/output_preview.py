@@ -22,10 +22,14 @@ class Hiding:
     """Removes known secrets from text."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets: list[str] = []
+        self.add(secrets)
+
+    def add(self, secrets: Iterable[str]) -> None:
         known = {secret for secret in secrets if len(secret) >= SHORTEST}
         known |= {json.dumps(secret)[1:-1] for secret in known}  # as it stands in a payload
         # of two secrets that begin alike, the longer one
-        self._secrets = sorted(known, key=len, reverse=True)
+        self._secrets = sorted(known.union(self._secrets), key=len, reverse=True)
         found = "|".join(map(re.escape, self._secrets))
         self._found = re.compile(found) if found else None
 

@@ -1,38 +1,24 @@
-"""`rookery show`, `export`, `fork` and `ps`."""
+"""`rookery show`, `fork` and `ps`."""
 
 import json
 import os
 import shutil
-import stat
 import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
 
 import click
 
 from rookery import NAME
 from rookery.core.folds.agent_rows import AgentRows, agents_in
-from rookery.core.folds.view import View
-from rookery.core.text.characters import whole
 from rookery.core.text.terminal_text import Paint, cells_of, counted, harmless, harmless_line
 from rookery.errors import SettingsError
-from rookery.manager.dependencies import Form
-from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.user_folders import find_places
 from rookery.protocol.codec import event_to_json
-from rookery.protocol.transcript_text import (
-    PassageKind,
-    as_heading,
-    as_html,
-    as_markdown,
-    as_page,
-    as_text,
-    passages,
-)
+from rookery.protocol.transcript_text import PassageKind, as_text, passages
 from rookery.storage.cli.session_listing import (
     GAP,
     age,
@@ -48,7 +34,6 @@ from rookery.storage.cli.session_listing import (
     padded,
     paint_for_output,
     short_ids,
-    title,
     view_of,
     workspace_option,
 )
@@ -80,7 +65,7 @@ def show_command(
         seen = sys.stdout.isatty()
         for event in store.read(task_id):
             line = event_to_json(event).decode()
-            sys.stdout.write((_harmless_json(line) if seen else line) + "\n")
+            sys.stdout.write((harmless_json(line) if seen else line) + "\n")
         return 0
     paint = paint_for_output(places)
     everyone = store.list()
@@ -91,7 +76,7 @@ def show_command(
         print("\n".join(_tree(family, agents, short, paint)))
         return 0
     view = view_of(list(store.read(task_id)))
-    print(paint.dim(header(family[0][1], view)))
+    print(paint.dim(header(family[0][1], view.model)))
     shown = [
         each for each in passages(view.messages) if thinking or each.kind is not PassageKind.THOUGHT
     ]
@@ -103,7 +88,7 @@ def show_command(
     return 0
 
 
-def _harmless_json(line: str) -> str:
+def harmless_json(line: str) -> str:
     """The same JSON, with control and hidden characters escaped."""
     return line if harmless(line) == line else "".join(map(_spelled, line))
 
@@ -115,7 +100,7 @@ def _spelled(char: str) -> str:
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
-def header(summary: TaskSummary, view: View) -> str:
+def header(summary: TaskSummary, model: str) -> str:
     """One line that describes a session."""
     when = _when(summary.created)
     tokens = f"{summary.tokens_in:,} tokens in, {summary.tokens_out:,} out"
@@ -124,7 +109,7 @@ def header(summary: TaskSummary, view: View) -> str:
         when,
         str(summary.status),
         f"{summary.mode} mode" if summary.mode else "",
-        view.model,
+        model,
         tokens if summary.tokens_in or summary.tokens_out else "",
         money(summary.cost),
     ]
@@ -151,109 +136,6 @@ def _tree(
         facts = ", ".join(filter(None, [state, one.mode, money(one.cost)]))
         line = f"{branch(depth)}{short[one.id]}  {name}{one_line(one.title)}"
         yield f"{line}  {paint.dim(harmless_line(f'({facts})'))}"
-
-
-Family: TypeAlias = Sequence[tuple[int, TaskSummary]]
-
-
-@click.command()
-@click.argument("session", required=False)
-@workspace_option
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(get_args(Form), case_sensitive=False),
-    default="markdown",
-    help="A Markdown document, all events as JSON, or a web page.",
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
-@click.option("--force", is_flag=True, help="Replace the file if there is one.")
-def export_command(
-    session: str | None, workspace: Path, form: Form, output: Path | None, force: bool
-) -> int:
-    """Write a session and its sub-tasks as one document; without a session, the last one of
-    this folder. It contains everything the agent read: check it before you share it."""
-    store = TaskStore(find_places(os.environ))
-    task_id = chosen_session(store, session, workspace, "export")
-    text = session_document(store, task_id, form)
-    if output is None:
-        print(text)
-    else:
-        _write(output, f"{text}\n", force=force)
-        print(f"Wrote {harmless_line(str(output))}.", file=sys.stderr)
-    return 0
-
-
-def session_document(store: TaskStore, task_id: str, form: Form) -> str:
-    family = family_of(store.list(), task_id)
-    match form:
-        case "markdown":
-            return "\n\n".join(_markdown(store, family))
-        case "json":
-            return json.dumps(
-                {"tool": NAME, "sessions": [_object(store, one) for _, one in family]}
-            )
-        case "html":
-            return "".join(as_page(title(family[0][1].title), _html(store, family)))
-
-
-def _write(file: Path, text: str, *, force: bool) -> None:
-    """Readable only by the user, because it may contain secrets."""
-    data = whole(text).encode("utf-8")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_EXCL
-    try:
-        if force and os.path.lexists(file):
-            _check_is_file(file)
-            put(file, [data])
-            return
-        with open(os.open(file, flags, PRIVATE_FILE), "wb") as stream:
-            stream.write(data)
-    except FileExistsError as error:
-        raise SettingsError(f"{file} already exists; add --force to replace it.") from error
-    except OSError as error:
-        raise SettingsError(f"{file} cannot be written: {reason(error)}.") from error
-
-
-def _check_is_file(file: Path) -> None:
-    """Refuse links and special files as targets."""
-    if not stat.S_ISREG(file.lstat().st_mode):
-        raise SettingsError(f"{file} is not a regular file and is not replaced; use another name.")
-
-
-def _object(store: TaskStore, one: TaskSummary) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "task": one.title,
-        "workspace": one.workspace,
-        "parent": one.parent,
-        "mode": one.mode,
-        "status": one.status,
-        "created": one.created,
-        "updated": one.updated,
-        "tokensIn": one.tokens_in,
-        "tokensOut": one.tokens_out,
-        "cost": one.cost,
-        "facts": [json.loads(event_to_json(event)) for event in store.read(one.id)],
-    }
-
-
-def _markdown(store: TaskStore, family: Family) -> Iterator[str]:
-    for depth, one in family:
-        view = view_of(list(store.read(one.id)))
-        yield f"{'#' if depth == 0 else '---' + chr(10) * 2 + '#'} {_heading(one, depth)}"
-        yield f"*{header(one, view)}*"
-        yield from as_markdown(passages(view.messages))
-
-
-def _html(store: TaskStore, family: Family) -> Iterator[str]:
-    for depth, one in family:
-        view = view_of(list(store.read(one.id)))
-        yield as_heading(_heading(one, depth), header(one, view), level=1 if depth == 0 else 2)
-        yield from as_html(passages(view.messages))
-
-
-def _heading(one: TaskSummary, depth: int) -> str:
-    return title(one.title) if depth == 0 else f"Sub-task: {title(one.title)}"
 
 
 @click.command()

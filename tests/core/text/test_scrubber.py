@@ -1,0 +1,47 @@
+"""What is shared has no known secret, home folder or user name in it."""
+
+import pytest
+
+from rookery.core.text.scrubber import Scrubber
+
+KEY = 'p@ss"w\\ord&<é1'
+CASES = [
+    (f"key {KEY}.", "key [redacted:key]."),
+    ('p@ss\n  "w\\ord\n&<é1', "[redacted:key]"),
+    ('+p@ss"w\n+\\ord&<é1', "+[redacted:key]"),
+    ('p@ss\x1b[1m"w\\ord&<é1', "[redacted:key]"),
+    ('{"a": "p@ss\\"w\\\\ord&<\\u00e91"}', '{"a": "[redacted:key]"}'),
+    ("p@ss&quot;w\\ord&amp;&lt;é1", "[redacted:key]"),
+    ("?q=p%40ss%22w%5Cord%26%3C%C3%A91&x", "?q=[redacted:key]&x"),
+    ("cEBzcyJ3XG9yZCY8w6kx", "[redacted:key]"),
+    ("704073732277", "704073732277"),
+    ("aws-value-12", "[redacted:environment]"),
+    ("cd /home/ada/x && ls /home/adam", "cd ~/x && ls /home/adam"),
+    ("by ada, not adamant; ada_x", "by user, not adamant; user_x"),
+    ("token: ghp_" + "x1Y2" * 9, "token: [redacted:github-token]"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES)
+def test_secrets_and_names_are_replaced(text: str, expected: str):
+    environment = {"MY_SECRET": "aws-value-12", "EDITOR": "vim-improved"}
+    scrub = Scrubber(keys=[KEY], environment=environment, homes=["/home/ada"], user="ada")
+    assert scrub.text(text) == expected
+
+
+@pytest.mark.parametrize("user", ["root", "al", ""])
+def test_a_common_or_short_user_name_stays(user: str):
+    text = f"the {user} folder"
+    assert Scrubber(user=user).text(text) == text
+
+
+def test_images_and_signatures_are_dropped_and_links_between_events_are_kept():
+    scrub = Scrubber(user="ada")
+    image = {"media_type": "image/png", "data": "AAAA"}
+    value = {"images": [image], "signature": "xyz", "call_id": "toolu_01aB3dE5gH7jK9mN1pQ3sT5v"}
+    assert scrub.value(value) == {
+        "images": [{"media_type": "image/png", "data": ""}],
+        "signature": "",
+        "call_id": "toolu_01aB3dE5gH7jK9mN1pQ3sT5v",
+    }
+    assert scrub.found["image"] == 1
