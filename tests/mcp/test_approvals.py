@@ -16,7 +16,7 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, Asked, TaskOpened
 from rookery.core.folds.task_state import TaskState, advance
 from rookery.mcp.server import State
-from support.mcp_workspace import MISBEHAVING, Bench, short_waits
+from support.mcp_workspace import MISBEHAVING, Bench, age, short_waits
 from support.terminal_session import Installed, at
 
 NOBODY = "Not interactive: this needs approval, so it was skipped."
@@ -108,6 +108,7 @@ def test_a_project_server_runs_only_in_a_trusted_folder_and_as_it_was_approved(t
 
     def run(flags: list[str], **env: str) -> str:
         configure(file, one=program(tmp_path, "well", env=env))
+        age(rookery.workspace)
         with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
             rookery.run("-p", *at(server), *flags, "go")
         return last_turn(server.requests[1])

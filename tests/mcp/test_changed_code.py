@@ -1,7 +1,6 @@
 """A server that may load changed code is started only after approval."""
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
 from rookery.mcp.hub import McpHub
 from rookery.mcp.offered_tools import ServerGuard
-from rookery.mcp.server_programs import CLOCK_LAG
-from support.mcp_workspace import Bench
+from support.mcp_workspace import Bench, age
 from support.terminal_session import Installed
 
 pytestmark = pytest.mark.anyio
@@ -125,10 +123,3 @@ def test_an_automatic_run_does_not_start_a_server_it_changed(tmp_path: Path):
     assert (rookery.workspace / "runpy.py").exists()
     assert not escaped.exists()
     assert bench.pids == []
-
-
-def age(root: Path) -> None:
-    """Wait until new files get a later time than the existing ones."""
-    latest = max(file.lstat().st_ctime_ns for file in root.rglob("*"))
-    while time.time_ns() - 2 * CLOCK_LAG < latest:
-        time.sleep(0.001)

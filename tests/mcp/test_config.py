@@ -9,6 +9,7 @@ from rookery.mcp.config import (
     NEITHER,
     TAKEN,
     UNKNOWN,
+    OAuthOptions,
     Parsed,
     ServerDefinition,
     Transport,
@@ -21,6 +22,20 @@ VARIABLES = {"TOKEN": "secret", "workspaceFolder": "/work"}
 
 def parsed(servers: Any, source: Any = "user") -> Parsed:
     return parse(json.dumps({"mcpServers": servers}).encode(), source, VARIABLES)
+
+
+def test_the_client_of_a_sign_in_is_parsed_and_its_secret_is_one():
+    oauth = {"clientId": "me", "clientSecret": "${env:TOKEN}", "callbackPort": 8123}
+    url = {"type": "http", "url": "https://example.com/mcp"}
+    found = parsed({"a": {**url, "oauth": oauth}, "b": {**url, "oauth": False}})
+    assert found.servers[0].oauth == OAuthOptions(
+        client_id="me", client_secret="secret", callback_port=8123
+    )
+    assert found.servers[0].secrets == ("secret",)
+    assert found.servers[1].oauth == OAuthOptions()
+    assert "secret" not in repr(found)
+    wrong = parsed({"a": {**url, "oauth": {"callbackPort": 99999}}, "b": {"oauth": oauth}})
+    assert len(wrong.problems) == 2
 
 
 def test_a_program_and_a_url_are_parsed():
@@ -75,6 +90,10 @@ def test_a_program_and_a_url_are_parsed():
         ({"type": "sse", "url": "http://"}, "its url must begin with"),
         ({"type": "sse", "url": "http://h:port/"}, "its url is invalid"),
         ({"type": "sse", "url": "http://me:pw@h/"}, "its url holds a password"),
+        ({"command": "x\0"}, "a value of it has a NUL"),
+        ({"command": "x", "args": ["\0"]}, "a value of it has a NUL"),
+        ({"command": "x", "env": {"A": "\0"}}, "a value of it has a NUL"),
+        ({"command": "x", "env": {"A=B": "c"}}, "a name in env or headers"),
         ({"command": "x", "disabledTool": ["y"]}, "it has no field 'disabledTool'; did you mean"),
         ({"command": "x", "timeout": 0}, "timeout: expected `float` >= 1"),
         ({"command": "x", "timeout": 3601}, "timeout: expected `float` <= 3600"),

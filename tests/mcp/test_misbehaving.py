@@ -310,7 +310,13 @@ async def test_servers_connect_at_the_same_time(bench: Bench):
 
 
 async def test_a_template_without_an_address_does_not_hide_the_rest():
-    from mcp.types import ListResourcesResult, ListResourceTemplatesResult, ResourceTemplate
+    from mcp.types import (
+        ListResourcesResult,
+        ListResourceTemplatesResult,
+        ResourcesCapability,
+        ResourceTemplate,
+        ServerCapabilities,
+    )
 
     async def resources(cursor: str | None) -> ListResourcesResult:
         return ListResourcesResult(resources=[])
@@ -320,7 +326,7 @@ async def test_a_template_without_an_address_does_not_hide_the_rest():
         return ListResourceTemplatesResult(resource_templates=named)
 
     client: Any = SimpleNamespace(
-        server_capabilities=SimpleNamespace(tools=None, prompts=None, resources=object()),
+        server_capabilities=ServerCapabilities(resources=ResourcesCapability()),
         list_resources=resources,
         list_resource_templates=templates,
     )

@@ -48,6 +48,9 @@ async def test_tools_resources_prompts_progress_and_cancelling_work(
         with pytest.raises(BadArguments, match="message is missing"):
             await bench.use(hub, server="all", tool="echo", arguments={})
 
+        roots = await bench.use(hub, server="all", tool="get-roots-list")
+        assert bench.workspace.as_uri() in roots.text
+
         resources = await bench.access(hub, server="all")
         uri = next(
             line.split()[1].rstrip(":") for line in resources.text.splitlines() if "://" in line
@@ -109,9 +112,9 @@ async def test_a_modern_server_is_called_and_list_changes_apply(bench: Bench):
     async with bench.hub(start=30) as hub:
         said = await bench.use(hub, server="new", tool="add", arguments={"a": 2, "b": 3})
         assert said.text == "5"
-        assert [tool.name for tool in await hub.tools("new")] == ["add", "grow"]
+        assert [tool.name for tool in await hub.tools("new")] == ["add", "grow", "greet"]
         await bench.use(hub, server="new", tool="grow")
         with anyio.fail_after(10):
-            while len(await hub.tools("new")) < 3:
+            while len(await hub.tools("new")) < 4:
                 pass
         assert (await bench.use(hub, server="new", tool="another")).text == "new"

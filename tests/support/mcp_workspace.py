@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +14,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.facts import Event, Fact
+from rookery.core.asks import AskKind
+from rookery.core.facts import Answered, Event, Fact, OutputStreamed
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
@@ -24,7 +26,9 @@ from rookery.mcp.agreements import agree_to_project
 from rookery.mcp.hub import McpHub, open_hub
 from rookery.mcp.offered_tools import AccessMcpResource
 from rookery.mcp.server import McpServer
-from rookery.mcp.server_programs import ServerTimeouts
+from rookery.mcp.server_programs import CLOCK_LAG, ServerTimeouts
+from rookery.mcp.server_requests import Answering
+from rookery.mcp.server_sign_in import TokenKeeper
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.storage.sessions import TaskArtifacts
 
@@ -45,6 +49,8 @@ class Bench:
         self.workspace.mkdir(exist_ok=True)
         self.user_file = folder / "mcp.json"
         self.facts: list[Fact] = []
+        self.on_output: Callable[[], object] = lambda: None
+        """Called when a tool shows progress."""
 
     def misbehaving(self, way: str, **more: Any) -> dict[str, Any]:
         return {
@@ -81,6 +87,7 @@ class Bench:
         environ: Mapping[str, str] | None = None,
         start: float = AMPLE,
         listing: float = AMPLE,
+        tokens: TokenKeeper | None = None,
     ) -> AbstractAsyncContextManager[McpHub]:
         """`agreed`: the folder was trusted while its servers had their current definitions."""
         if trusted and agreed:
@@ -93,6 +100,8 @@ class Bench:
             trusted=trusted,
             may_act=may_act,
             timeouts=ServerTimeouts(start=start, listing=listing),
+            tokens=tokens,
+            answering=self.answering(),
         )
 
     @property
@@ -126,13 +135,18 @@ class Bench:
         action = await tool.prepare(msgspec.convert(arguments, tool.arguments), self.context())
         return unquoted(await action.perform(Permit(action.digest, by_hand=True)))
 
+    async def ask(self, kind: AskKind, text: str, **more: Any) -> Answered:
+        raise AssertionError("An MCP tool does not ask.")
+
+    def answering(self) -> Answering:
+        return Answering()
+
     def context(self) -> ToolContext:
         def append(fact: Fact) -> Event:
             self.facts.append(fact)
+            if isinstance(fact, OutputStreamed):
+                self.on_output()
             return cast(Event, None)
-
-        def unused(*_: object) -> Any:
-            raise AssertionError("An MCP tool does not ask.")
 
         return ToolContext(
             call_id="c1",
@@ -141,7 +155,7 @@ class Bench:
             shell=cast(Shell, None),
             artifacts=TaskArtifacts(self.folder / "task"),
             append=append,
-            ask=unused,
+            ask=self.ask,
             limits=Limits(),
             sees_images=True,
         )
@@ -174,3 +188,10 @@ def unquoted(outcome: Outcome) -> Outcome:
         return outcome
     assert rest.endswith(end)
     return replace(outcome, text=head + rest.removesuffix(end))
+
+
+def age(root: Path) -> None:
+    """Wait until new files get a later time than the existing ones."""
+    latest = max(file.lstat().st_ctime_ns for file in root.rglob("*"))
+    while time.time_ns() - 2 * CLOCK_LAG < latest:
+        time.sleep(0.001)

@@ -22,7 +22,15 @@ from rookery import NAME
 from rookery.core.limits import MIB
 from rookery.errors import ToolError
 from rookery.mcp.catalogue import ToolOffer
-from rookery.mcp.config import Parsed, ServerDefinition, ServerProblem, merged, parse, with_given
+from rookery.mcp.config import (
+    OAuthOptions,
+    Parsed,
+    ServerDefinition,
+    ServerProblem,
+    merged,
+    parse,
+    with_given,
+)
 from rookery.mcp.variables import Source
 from rookery.platform.disk import put
 from rookery.platform.user_folders import OTHER_AGENTS_MCP_FILE, PROJECT_MCP_FILES
@@ -141,6 +149,7 @@ FIELDS = {
     "env": "env",
     "url": "url",
     "headers": "headers",
+    "oauth": "oauth",
     "disabled_tools": "disabledTools",
     "always_allow": "alwaysAllow",
 }
@@ -196,7 +205,7 @@ class Agreements:
         agreed = self._record.read().get(self._workspace, {}).get(server.name)
         if agreed is None:
             return "You have not approved this project's definition of the server yet."
-        now = _digests(server)
+        now, agreed = _digests(server), {**_ADDED_LATER, **agreed}
         changed = [name for field, name in FIELDS.items() if agreed.get(field) != now[field]]
         if not changed:
             return ""
@@ -296,10 +305,14 @@ def how_to_agree(server: str) -> str:
     return f"To approve it, run: {NAME} mcp test {server}"
 
 
-def _digests(server: ServerDefinition) -> dict[str, str]:
-    return {field: _digest(getattr(server, field)) for field in FIELDS}
-
-
 def _digest(value: Any) -> str:
     plain = sorted(value) if isinstance(value, frozenset) else value
     return hashlib.sha256(msgspec.json.encode(plain)).hexdigest()
+
+
+_ADDED_LATER = {"oauth": _digest(OAuthOptions())}
+"""Fields that older approvals lack, with the value that they had."""
+
+
+def _digests(server: ServerDefinition) -> dict[str, str]:
+    return {field: _digest(getattr(server, field)) for field in FIELDS}

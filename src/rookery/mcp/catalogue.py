@@ -37,6 +37,8 @@ class ToolOffer(msgspec.Struct, frozen=True, dict=True):
     name: str
     description: str = ""
     schema: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    as_task: bool = False
+    """Whether the server can run it as a task."""
 
     @cached_property
     def digest(self) -> str:

@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -35,6 +35,7 @@ HERE = {".", "./"}
 """Arguments that may be meant to refer to the workspace."""
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
+Sampling: TypeAlias = Literal["ask", "always", "off"]
 
 _SHOWN_OF_URL = re.compile(r"([A-Za-z][\w+.-]*://)(?:[^/?#@]*@)?([^?#]*)")
 _INVALID_NAME = re.compile(r"\s*\Z|.*[\x00-\x1f\x7f-\x9f\u2028\u2029]", re.DOTALL)
@@ -47,6 +48,18 @@ class Transport(StrEnum):
 
 
 _TRANSPORTS = {**{kind.value: kind for kind in Transport}, "http": Transport.HTTP}
+
+
+class OAuthOptions(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How to sign in, where the server's own metadata does not suffice."""
+
+    client_id: str = ""
+    client_secret: str = ""
+    callback_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    scope: str = ""
+
+    def __repr__(self) -> str:
+        return f"OAuthOptions({self.client_id!r})"
 
 
 class ServerDefinition(Struct, frozen=True, kw_only=True):
@@ -62,8 +75,10 @@ class ServerDefinition(Struct, frozen=True, kw_only=True):
     env: Pairs = ()
     url: str = ""
     headers: Pairs = ()
+    oauth: OAuthOptions = OAuthOptions()
     disabled: bool = False
     timeout: float = DEFAULT_TIMEOUT
+    sampling: Sampling = "ask"
     always_allow: frozenset[str] = frozenset()
     disabled_tools: frozenset[str] = frozenset()
     place: str = ""
@@ -82,6 +97,17 @@ class ServerDefinition(Struct, frozen=True, kw_only=True):
         """Identifies the program or URL, and its source; permissions are not included."""
         scope = (self.source, self.transport, self.command, self.args, self.cwd, self.env, self.url)
         return hashlib.sha256(msgspec.json.encode((*scope, self.headers))).hexdigest()
+
+    @property
+    def signs_in(self) -> bool:
+        """Whether it can use OAuth: it has a url, and no header of its own for that."""
+        own = any(name.lower() == "authorization" for name, _ in self.headers)
+        return self.transport is not Transport.STDIO and not own
+
+    @property
+    def samples_freely(self) -> bool:
+        """Whether it may use the model without asking; only the user's own file can allow it."""
+        return self.source == "user" and self.sampling == "always"
 
     def allows(self, tool: str) -> bool:
         return self.source == "user" and bool(self.always_allow & {tool, EVERY_TOOL})
@@ -118,8 +144,10 @@ class _Raw(msgspec.Struct, rename="camel"):
     env: dict[str, str] = {}
     url: str | None = None
     headers: dict[str, str] = {}
+    oauth: OAuthOptions | bool | None = None
     disabled: bool = False
     timeout: Annotated[float, msgspec.Meta(ge=1, le=3600)] = DEFAULT_TIMEOUT
+    sampling: Sampling = "ask"
     always_allow: list[str] = []
     disabled_tools: list[str] = []
 
@@ -223,6 +251,7 @@ def _definition(name: str, raw: Any, source: Source, filler: Filler) -> ServerDe
     transport = _transport(given)
     if transport is not Transport.STDIO:
         _check_url(given.url or "")
+    _check_texts(given)
     return ServerDefinition(
         name=name,
         source=source,
@@ -233,8 +262,10 @@ def _definition(name: str, raw: Any, source: Source, filler: Filler) -> ServerDe
         env=tuple(sorted(given.env.items())),
         url=given.url or "",
         headers=tuple(sorted(given.headers.items())),
+        oauth=_oauth(given),
         disabled=given.disabled,
         timeout=given.timeout,
+        sampling=given.sampling,
         always_allow=frozenset(given.always_allow),
         disabled_tools=frozenset(given.disabled_tools),
         place=_place(written),
@@ -251,8 +282,14 @@ def _place(written: _Raw) -> str:
 def _secrets(given: _Raw) -> Iterator[str]:
     for name, text in (*given.env.items(), *given.headers.items()):
         yield from parts_of(text) if is_secret_name(name) else secrets_within(text)
+    yield _oauth(given).client_secret
     yield from secrets_in(given.args)
     yield from secrets_within(given.url or "")
+
+
+def _oauth(given: _Raw) -> OAuthOptions:
+    """Other agents also write true or false, which says nothing new."""
+    return given.oauth if isinstance(given.oauth, OAuthOptions) else OAuthOptions()
 
 
 def _doubts(server: ServerDefinition, filler: Filler) -> Iterator[str]:
@@ -275,7 +312,7 @@ def _transport(given: _Raw) -> Transport:
     if given.type is not None and kind is None:
         raise ValueError("its type must be stdio, streamable-http or sse")
     local = given.command is not None or given.args or given.env or given.cwd
-    remote = given.url is not None or given.headers
+    remote = given.url is not None or given.headers or _oauth(given) != OAuthOptions()
     if local and remote:
         raise ValueError("it has fields of a program and of a url; keep one kind")
     if remote and kind in (None, Transport.STDIO):
@@ -287,6 +324,16 @@ def _transport(given: _Raw) -> Transport:
     if kind and not local and not remote:
         raise ValueError(NEITHER)
     return kind or Transport.STDIO
+
+
+def _check_texts(given: _Raw) -> None:
+    """No program can be started with these."""
+    pairs = (*given.env.items(), *given.headers.items())
+    texts = (given.command or "", *given.args, given.cwd or "", *(text for _, text in pairs))
+    if any("\0" in text for text in texts):
+        raise ValueError("a value of it has a NUL character")
+    if any(not name or set(name) & {"=", "\0"} for name, _ in pairs):
+        raise ValueError("a name in env or headers is empty, or has = or NUL in it")
 
 
 def _check_url(url: str) -> None:

@@ -6,8 +6,8 @@ waits for.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -25,10 +25,13 @@ from rookery.mcp.catalogue import (
     ToolOffer,
 )
 from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.received import ConnectionEnd
+from rookery.mcp.received import ConnectionEnd, ServerMessages
 from rookery.mcp.results import ServerFailure, error_text, visible, visible_line
 from rookery.mcp.server_process import ServerProcess
 from rookery.mcp.server_programs import LIST_SECONDS, ServerEnvironment
+from rookery.mcp.server_requests import ServerRequests
+from rookery.mcp.server_sign_in import Credentials
+from rookery.mcp.task_calls import Watchers
 from rookery.mcp.transports import last_words, to_program, to_url
 
 if TYPE_CHECKING:
@@ -76,7 +79,9 @@ async def catalogue_of(client: "Client", seconds: float = LIST_SECONDS) -> Catal
             group.start_soon(collect, wanted)
     if lost:
         raise lost[0]
-    tools = {tool.name: tool for tool in map(_tool, reversed(found.get("tools", ())))}
+    as_tasks = _runs_tasks(client)
+    offers = (_tool(tool, as_tasks) for tool in reversed(found.get("tools", ())))
+    tools = {offer.name: offer for offer in offers}
     resources = (*found.get("resources", ()), *found.get("resource templates", ()))
     return Catalogue(
         tools=tuple(reversed(tools.values())),
@@ -132,11 +137,18 @@ def _error_line(error: Exception) -> str:
     return visible_line(str(error), 300)
 
 
-def _tool(tool: Any) -> ToolOffer:
+def _runs_tasks(client: "Client") -> bool:
+    tasks = client.server_capabilities.tasks
+    tools = tasks.requests.tools if tasks and tasks.requests else None
+    return tools is not None and tools.call is not None
+
+
+def _tool(tool: Any, as_tasks: bool) -> ToolOffer:
     return ToolOffer(
         name=visible_line(tool.name, LONGEST_NAME),
         description=visible(tool.description or "", LONGEST_DESCRIPTION),
         schema=tool.input_schema,
+        as_task=as_tasks and tool.execution is not None,
     )
 
 
@@ -176,6 +188,8 @@ class Connection:
         self,
         server: ServerDefinition,
         context: ServerEnvironment,
+        credentials: Credentials,
+        requests: ServerRequests,
         *,
         offered: Callable[[Catalogue], None],
         lost: Callable[[str], None],
@@ -186,10 +200,13 @@ class Connection:
         self.settled = anyio.Event()
         self.client: Client | None = None
         self.catalogue = Catalogue()
+        self.watchers: Watchers = {}
         self.stale = False
         """Whether the server has announced changes since the last listing."""
         self._server = server
         self._context = context
+        self._credentials = credentials
+        self._requests = requests
         self._offered = offered
         self._lost = lost
         self._process: ServerProcess | None = None
@@ -241,15 +258,41 @@ class Connection:
 
     async def _run_session(self) -> None:
         from mcp.client.client import Client
-        from mcp_types import Implementation
+        from mcp_types import (
+            CreateMessageRequestParams,
+            CreateMessageResult,
+            ElicitRequestParams,
+            ElicitResult,
+            ErrorData,
+            Implementation,
+            ListRootsResult,
+            Root,
+        )
+        from pydantic import FileUrl
 
         async def on_message(message: Any) -> None:
             if str(getattr(message, "method", "")).endswith("list_changed"):
                 self.stale = True
 
+        async def on_roots(context: Any) -> ListRootsResult:
+            folder = self._context.workspace
+            root = Root(uri=FileUrl(folder.absolute().as_uri()), name=folder.name)
+            return ListRootsResult(roots=[root])
+
+        async def on_form(context: Any, params: ElicitRequestParams) -> ElicitResult:
+            return await self._requests.elicit(params)
+
+        async def on_sample(
+            context: Any, params: CreateMessageRequestParams
+        ) -> CreateMessageResult | ErrorData:
+            return await self._requests.sample(params)
+
         async with Client(
-            self._transport(),
+            self._streams(),
             message_handler=on_message,
+            list_roots_callback=on_roots,
+            elicitation_callback=on_form,
+            sampling_callback=on_sample if self._requests.may_sample else None,
             client_info=Implementation(name=NAME, version=VERSION),
             cache=None,
         ) as self.client:
@@ -260,9 +303,16 @@ class Connection:
                 await self.ending.wait()
                 group.cancel_scope.cancel()
 
+    @asynccontextmanager
+    async def _streams(self) -> "AsyncGenerator[TransportStreams]":
+        async with self._transport() as (inbox, outbox):
+            assert isinstance(inbox, ServerMessages)
+            inbox.watchers = self.watchers
+            yield inbox, outbox
+
     def _transport(self) -> "AbstractAsyncContextManager[TransportStreams]":
         if self._server.transport is not Transport.STDIO:
-            return to_url(self._server, self.ending)
+            return to_url(self._server, self.ending, self._credentials)
 
         def start() -> ServerProcess:
             self._process = ServerProcess(self._server, self._context)

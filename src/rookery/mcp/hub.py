@@ -38,6 +38,8 @@ from rookery.mcp.server_programs import (
     changed_code,
     now,
 )
+from rookery.mcp.server_requests import Answering
+from rookery.mcp.server_sign_in import NoTokens, TokenKeeper
 
 LONGEST_LINE = 600
 """Characters of a server's line in the prompt: about 150 tokens."""
@@ -155,6 +157,11 @@ class McpHub:
     def is_connected(self, server: str) -> bool:
         return self.server(server).state is State.CONNECTED
 
+    @property
+    def attended(self) -> bool:
+        """Whether a user can answer questions."""
+        return self._context.answering.attended
+
     async def changed_code(self, server: str) -> str | None:
         """A file that has changed since the hub was opened, and that the server might load when
         it starts."""
@@ -224,13 +231,16 @@ async def open_hub(
     may_act: bool = True,
     other_agents: bool = True,
     given: bytes = b"",
+    tokens: TokenKeeper | None = None,
+    answering: Answering | None = None,
     timeouts: ServerTimeouts | None = None,
 ) -> AsyncIterator[McpHub]:
     """Open the servers of a workspace; leaving the context ends them all.
 
     Project files are read now, and used only if the folder is `trusted`. Unless the task `may_act`,
     no server is started. `environ` is what `${env:NAME}` can refer to, and must not contain our API
-    keys. `given` defines more servers of the user, as a file does.
+    keys. `given` defines more servers of the user, as a file does. `tokens` stores sign-ins,
+    and `answering` says how requests of servers are answered.
     """
     files = ConfigFiles(
         user_file,
@@ -246,6 +256,8 @@ async def open_hub(
         environ=environ,
         timeouts=timeouts or ServerTimeouts(),
         since=now(),
+        tokens=tokens or NoTokens(),
+        answering=answering or Answering(),
     )
     records = ServerRecords(
         CatalogueCache(memory_file),

@@ -21,6 +21,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.instructions import quoted, server_prompt
 from rookery.core.tool_traits import ACCESS_MCP, ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import ToolError
 from rookery.mcp.agreements import how_to_agree
@@ -164,7 +165,7 @@ MAY_LOAD = (
 )
 
 
-class ServerGuard:
+class ServerGuard(Hook):
     """Asks before a changed tool is called, and before a server starts that is not approved or
     may load files changed during this run. The question shows what would be started."""
 
@@ -177,9 +178,6 @@ class ServerGuard:
             return Ruling()
         on_tool = ask(CHANGED) if CHANGED in action.notes else Ruling()
         return joined([on_tool, await self._on_start(server)])
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
 
     async def _on_start(self, server: str) -> Ruling:
         if self._hub.is_connected(server):
@@ -196,7 +194,7 @@ class ServerGuard:
         return joined([ask(MAY_LOAD.format(file)), what_starts])
 
 
-class AlwaysAllowed:
+class AlwaysAllowed(Hook):
     """Allows the tools in `alwaysAllow` of the user's file, as long as their descriptions have
     not changed since they were first seen, and starting a server if it allows all tools."""
 
@@ -214,9 +212,6 @@ class AlwaysAllowed:
         whole = mine and self._hub.server(server).definition.allows(EVERY_TOOL)
         return allow() if whole else Ruling()
 
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
-
 
 def _what_starts(server: ServerDefinition) -> Iterator[str]:
     """The program or URL, and who configured it."""
@@ -229,6 +224,8 @@ def _what_starts(server: ServerDefinition) -> Iterator[str]:
     for name, value in (("cwd", server.cwd), ("env", _pairs(server.env))):
         if value:
             yield f"{name}: {visible_line(value, LONGEST_PLACE)}"
+    if server.oauth.client_id:
+        yield f"signs in as the client: {visible_line(server.oauth.client_id, LONGEST_PLACE)}"
     if server.headers:
         yield f"headers: {', '.join(name for name, _ in server.headers)}"
 

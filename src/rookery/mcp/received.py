@@ -7,16 +7,18 @@ was given are removed from its messages. `Flood` disconnects a server that sends
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 import msgspec
 
+from rookery import NAME
 from rookery.core.limits import MIB
 from rookery.core.text.output_preview import Hiding
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.results import CLOSED, ServerFailure, error_text
+from rookery.mcp.server_sign_in import Credentials
 
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream
@@ -28,6 +30,10 @@ FLOOD_BYTES = 64 * MIB
 
 NOT_PARSED = "Its answer cannot be parsed: {}"
 MOST_ANSWERED = 4
+LONGEST_ID = 500
+TASK = f"{NAME}/task"
+"""Where a result names the task that will have the real one."""
+TASK_STATUS = "notifications/tasks/status"
 _ENDS = 300
 """Characters at both ends of a message that are searched for its id."""
 _ID = re.compile(r'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,100})")')
@@ -97,14 +103,19 @@ class ServerMessages:
         inbox: "ReadStream[SessionMessage | Exception]",
         ending: ConnectionEnd,
         server: ServerDefinition,
+        credentials: Credentials | None = None,
     ) -> None:
         self._inbox = inbox
         self._ending = ending
         self._server = server
-        self._hide = Hiding(server.secrets)
+        self._credentials = credentials
+        self._secrets: tuple[str, ...] = ()
+        self._hide = Hiding()
         self._flood = Flood()
         self._pending: deque[SessionMessage] = deque()
         self._problem = CLOSED
+        self.watchers: Mapping[str, Callable[[str], None]] = {}
+        """By task, what is called with its status."""
 
     @property
     def last_context(self) -> Any:
@@ -128,10 +139,25 @@ class ServerMessages:
             return self._pending.popleft() if self._pending else item
         _drop_invalid_tools(item)
         self._hide_secrets(item)
+        _name_task(item)
+        self._report_status(item)
         return item
 
+    def _report_status(self, item: "SessionMessage") -> None:
+        """Pass on the status of a task, which the SDK drops."""
+        message = item.message
+        if getattr(message, "method", "") != TASK_STATUS:
+            return
+        params = getattr(message, "params", None) or {}
+        watcher = self.watchers.get(str(params.get("taskId")))
+        if watcher:
+            watcher(_status_of(params))
+
     def _hide_secrets(self, item: "SessionMessage") -> None:
-        if not self._server.secrets:
+        tokens = self._credentials.secrets if self._credentials else ()
+        if (secrets := (*self._server.secrets, *tokens)) != self._secrets:
+            self._secrets, self._hide = secrets, Hiding(secrets)
+        if not secrets:
             return
         for part in ("result", "params", "error"):
             payload = getattr(item.message, part, None)
@@ -168,6 +194,26 @@ def _drop_invalid_tools(item: "SessionMessage") -> None:
     message = item.message
     if isinstance(message, JSONRPCResponse) and isinstance(message.result.get("tools"), list):
         message.result["tools"] = list(_valid_tools(message.result["tools"]))
+
+
+def _name_task(item: "SessionMessage") -> None:
+    """Turn the creation of a task into an empty result that names it: the SDK knows no tasks."""
+    from mcp_types import JSONRPCResponse
+
+    message = item.message
+    if not isinstance(message, JSONRPCResponse):
+        return
+    task = message.result.get("task")
+    if "content" in message.result or not isinstance(task, dict):
+        return
+    if isinstance(task_id := task.get("taskId"), str) and 0 < len(task_id) <= LONGEST_ID:
+        named = {"taskId": task_id, "statusMessage": _status_of(task)}
+        message.result = {"content": [], "_meta": {TASK: named}}
+
+
+def _status_of(task: Mapping[str, Any]) -> str:
+    said = task.get("statusMessage")
+    return said if isinstance(said, str) else str(task.get("status") or "")
 
 
 def _hide_in(value: Any, hide: Hiding) -> Any:
@@ -215,7 +261,14 @@ def _valid_tools(tools: list[Any]) -> Iterator[dict[str, Any]]:
             "name": tool["name"],
             "description": description if isinstance(description, str) else "",
             "inputSchema": {**schema, "type": "object"},
+            **_execution(tool.get("execution")),
         }
+
+
+def _execution(said: Any) -> dict[str, Any]:
+    """Whether a tool runs as a task; other words about it are dropped."""
+    support = said.get("taskSupport") if isinstance(said, dict) else None
+    return {"execution": {"taskSupport": support}} if support in ("optional", "required") else {}
 
 
 def _is_encodable(schema: dict[str, Any]) -> bool:

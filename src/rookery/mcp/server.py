@@ -10,19 +10,23 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import ToolError
 from rookery.mcp.agreements import Agreements, ConfigFiles, Pins, how_to_agree
-from rookery.mcp.catalogue import Catalogue, CatalogueCache
+from rookery.mcp.catalogue import Catalogue, CatalogueCache, named
 from rookery.mcp.config import Parsed, ServerDefinition
 from rookery.mcp.connection import Connection
 from rookery.mcp.results import CLOSED, is_closed, visible_line
 from rookery.mcp.server_programs import NamedFiles, ServerEnvironment
+from rookery.mcp.server_requests import ServerRequests
+from rookery.mcp.server_sign_in import Credentials, ServerSignInNeeded, sign_in
+from rookery.mcp.task_calls import LONGEST_TASK, call_as_task
 from rookery.mcp.variables import Source
 
 if TYPE_CHECKING:
@@ -38,11 +42,17 @@ SLOW_SECONDS = 2.0
 NEARLY_SLOW = 0.9 * SLOW_SECONDS
 """A little less, because callers start waiting slightly before the connection is made."""
 GRACE = 1.0
-"""Seconds that the SDK may exceed the time limit of a call."""
+"""Seconds to wait for the reason that a connection was closed."""
 LONGEST_ERROR = 1000
 MOST_ERRORS = 100
 
-Progress = Callable[[float, float | None, str | None], None]
+
+class CallProgress(Protocol):
+    def __call__(self, done: float, total: float | None, message: str | None) -> None: ...
+
+    def status(self, text: str) -> None:
+        """Show the status of a task."""
+        ...
 
 
 class State(StrEnum):
@@ -96,6 +106,8 @@ class McpServer:
         self._since = 0
         self._listing = anyio.Lock()
         self._retired = False
+        self.credentials = Credentials(definition, context.tokens)
+        self._requests = ServerRequests(definition, context.answering)
         self.files = NamedFiles(definition, records.pins, context)
         if not self.withheld:
             self.files.look()
@@ -153,19 +165,24 @@ class McpServer:
         return connection.catalogue
 
     async def call(
-        self, tool: str, arguments: Mapping[str, Any], show: Progress
+        self, tool: str, arguments: Mapping[str, Any], show: CallProgress, ctx: ToolContext
     ) -> "CallToolResult":
-        """Call a tool. Cancelling this cancels the call at the server. Raises `ToolError`."""
+        """Call a tool; the server may ask the user questions meanwhile. Cancelling this cancels
+        the call at the server. Raises `ToolError`."""
 
         async def report(
             progress: float, total: float | None = None, message: str | None = None
         ) -> None:
             show(progress, total, message)
 
-        async with self._client() as client:
-            return await client.call_tool(
-                tool, dict(arguments), self.definition.timeout, progress_callback=report
-            )
+        offer = named(self._connection.catalogue.tools if self._connection else ()).get(tool)
+        if not (offer and offer.as_task):
+            async with self._client(ctx) as client:
+                return await client.call_tool(tool, dict(arguments), progress_callback=report)
+        async with self._client(ctx, max(LONGEST_TASK, self.definition.timeout)) as client:
+            assert self._connection is not None
+            watchers = self._connection.watchers
+            return await call_as_task(client, tool, arguments, watchers, show.status, report)
 
     async def read(self, uri: str) -> "ReadResourceResult":
         async with self._client() as client:
@@ -182,12 +199,15 @@ class McpServer:
             self._connection.ending.finish("It was ended.")
 
     @asynccontextmanager
-    async def _client(self) -> "AsyncIterator[Client]":
+    async def _client(
+        self, ctx: ToolContext | None = None, seconds: float = 0.0
+    ) -> "AsyncIterator[Client]":
         connection = await self._connected()
         assert connection.client is not None
         with self._translate_errors(connection):
             try:
-                with anyio.fail_after(self.definition.timeout + GRACE):
+                limit = seconds or self.definition.timeout
+                async with self._requests.during(ctx, limit):
                     yield connection.client
             except Exception as error:
                 if is_closed(error):
@@ -244,15 +264,31 @@ class McpServer:
                 await anyio.sleep(wait)
                 continue
             self._connection = Connection(
-                self.definition, self._context, offered=self._learn, lost=self._record_failure
+                self.definition,
+                self._context,
+                self.credentials,
+                self._requests,
+                offered=self._learn,
+                lost=self._record_failure,
             )
             self._since = _now()
             self._group.start_soon(self._connection.run, self._group)
         connection = self._connection
         await connection.settled.wait()
         if connection.client is None or connection.ending.finished:
-            raise ToolError(self._last_error())
+            kind = ServerSignInNeeded if self.credentials.needed else ToolError
+            raise kind(self._last_error())
         return connection
+
+    async def sign_in(self, tell: Callable[[str], None], *, typed: int | None = None) -> str:
+        """Let the user sign in, and return where the tokens are stored. Raises `ToolError` or
+        `SettingsError`."""
+        self.check_allowed()
+        self._check_approved()
+        place = await sign_in(self.definition, self._context.tokens, tell, typed=typed)
+        self.credentials.reload()
+        self._retry_at = -math.inf
+        return place
 
     def check_allowed(self) -> None:
         """Raises `ToolError` if it must not be started."""
@@ -284,6 +320,7 @@ class McpServer:
         return f"The MCP server {self.definition.name} is not running: {self.errors[-1]}"
 
     def _learn(self, catalogue: Catalogue) -> None:
+        self.credentials.needed = False
         self._since = _now()
         self._records.memory.learn(self.definition, catalogue)
         self._records.pins.see(self.definition, catalogue.tools)

@@ -30,10 +30,6 @@ class ServerProcess(PipedProcess):
             super().__init__([program, *server.args], folder=folder, environment=environment)
         except OSError as error:
             raise ServerFailure(f"It could not be started ({error.strerror}).") from error
-        except ValueError as error:
-            raise ServerFailure(
-                "Its definition has characters that cannot be passed to a program."
-            ) from error
 
 
 def _program(command: str, folder: Path, found: Sequence[str]) -> str:

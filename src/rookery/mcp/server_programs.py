@@ -24,6 +24,8 @@ from rookery.errors import ToolError
 from rookery.mcp.agreements import Pins
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.results import ServerFailure, visible_line
+from rookery.mcp.server_requests import Answering
+from rookery.mcp.server_sign_in import NoTokens, TokenKeeper
 
 _FETCHERS = {"npx", "bunx", "uvx", "pipx", "docker", "podman"}
 """Programs that run published packages; of the current folder they use only the manifests below."""
@@ -58,6 +60,8 @@ class ServerEnvironment(Struct, frozen=True, kw_only=True):
     timeouts: ServerTimeouts = ServerTimeouts()
     since: int = 0
     """When the hub was opened, in nanoseconds since the epoch."""
+    tokens: TokenKeeper = NoTokens()
+    answering: Answering = Answering()
 
 
 class ChangedFiles(ToolError):

@@ -18,6 +18,7 @@ from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.received import ConnectionEnd, Flood, ServerMessages
 from rookery.mcp.results import ServerFailure, visible_line
 from rookery.mcp.server_process import ServerProcess
+from rookery.mcp.server_sign_in import Credentials
 
 if TYPE_CHECKING:
     import httpx2
@@ -96,30 +97,30 @@ def last_words(process: ServerProcess) -> str:
 
 @asynccontextmanager
 async def to_url(
-    server: ServerDefinition, ending: ConnectionEnd
+    server: ServerDefinition, ending: ConnectionEnd, credentials: Credentials
 ) -> AsyncGenerator["TransportStreams"]:
     """Connect to a URL: requests go to its own origin only, with no headers but the configured
-    ones."""
+    ones and the token of a sign-in."""
     from mcp.client.sse import sse_client
     from mcp.client.streamable_http import streamable_http_client
 
     if server.transport is Transport.SSE:
-        async with sse_client(server.url, httpx_client_factory=_client_factory(server, ending)) as (
-            inbox,
-            outbox,
-        ):
-            yield ServerMessages(inbox, ending, server), outbox
+        factory = _client_factory(server, ending, credentials)
+        async with sse_client(server.url, httpx_client_factory=factory) as (inbox, outbox):
+            yield ServerMessages(inbox, ending, server, credentials), outbox
         return
     async with (
-        _http_client(server, ending) as http,
+        _http_client(server, ending, credentials) as http,
         streamable_http_client(
             server.url, http_client=http, max_sse_event_size=LARGEST_MESSAGE
         ) as (inbox, outbox),
     ):
-        yield ServerMessages(inbox, ending, server), outbox
+        yield ServerMessages(inbox, ending, server, credentials), outbox
 
 
-def _client_factory(server: ServerDefinition, ending: ConnectionEnd) -> "McpHttpClientFactory":
+def _client_factory(
+    server: ServerDefinition, ending: ConnectionEnd, credentials: Credentials
+) -> "McpHttpClientFactory":
     """A client factory for the SDK that uses the server's definition only."""
 
     def make(
@@ -127,12 +128,14 @@ def _client_factory(server: ServerDefinition, ending: ConnectionEnd) -> "McpHttp
         timeout: "httpx2.Timeout | None" = None,
         auth: "httpx2.Auth | None" = None,
     ) -> "httpx2.AsyncClient":
-        return _http_client(server, ending)
+        return _http_client(server, ending, credentials)
 
     return make
 
 
-def _http_client(server: ServerDefinition, ending: ConnectionEnd) -> "httpx2.AsyncClient":
+def _http_client(
+    server: ServerDefinition, ending: ConnectionEnd, credentials: Credentials
+) -> "httpx2.AsyncClient":
     import httpx2
 
     flood = Flood()
@@ -140,10 +143,20 @@ def _http_client(server: ServerDefinition, ending: ConnectionEnd) -> "httpx2.Asy
     class Bounded(httpx2.AsyncHTTPTransport):
         """Rejects compressed responses, whose size is unknown, and cuts off large ones. An event
         stream has no total limit, but a rate limit: the SDK bounds its events. Status codes that
-        the SDK would hide are raised."""
+        the SDK would hide are raised. A token that the server rejects is refreshed once."""
 
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            token = await self._authorize(request)
             response = await super().handle_async_request(request)
+            if response.status_code == 401 and server.signs_in:
+                await response.aclose()
+                if not (token and await credentials.renewed(token)):
+                    raise credentials.failure()
+                await self._authorize(request)
+                response = await super().handle_async_request(request)
+                if response.status_code == 401:
+                    await response.aclose()
+                    raise credentials.failure()
             status = response.status_code
             if status in (401, 403) or status >= 500:
                 await response.aclose()
@@ -155,6 +168,11 @@ def _http_client(server: ServerDefinition, ending: ConnectionEnd) -> "httpx2.Asy
             most = None if is_read_as_events(request, response) else LARGEST_MESSAGE
             response.stream = BoundedStream(response.stream, most)
             return response
+
+        async def _authorize(self, request: httpx2.Request) -> str:
+            if token := await credentials.token():
+                request.headers["authorization"] = f"Bearer {token}"
+            return token
 
     class BoundedStream(httpx2.AsyncByteStream):
         def __init__(self, stream: httpx2.AsyncByteStream, most: int | None) -> None:

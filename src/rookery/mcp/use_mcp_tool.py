@@ -20,13 +20,14 @@ from rookery.core.limits import KIB
 from rookery.core.tool_traits import USE_MCP, ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
-from rookery.errors import BadArguments, Denied, ToolError
+from rookery.errors import BadArguments, Denied, SettingsError, ToolError
 from rookery.mcp.catalogue import ToolOffer, named, same_name
 from rookery.mcp.connection import LONGEST_NAME
 from rookery.mcp.hub import McpHub, is_off
 from rookery.mcp.results import capped, tool_outcome, visible_line
 from rookery.mcp.server import SLOW_SECONDS, WrongArguments
 from rookery.mcp.server_programs import ChangedFiles
+from rookery.mcp.server_sign_in import ServerSignInNeeded
 
 LARGEST = 64 * KIB
 DEEPEST = 32
@@ -147,6 +148,7 @@ class ShownProgress:
         self._show = show
         self._since = -math.inf
         self._count = 0
+        self._last = ""
 
     def __call__(self, done: float, total: float | None, message: str | None) -> None:
         if not self._is_due():
@@ -154,6 +156,11 @@ class ShownProgress:
         of = f"/{total:g}" if total is not None else ""
         text = f" {visible_line(message, LONGEST_PROGRESS)}" if message else ""
         self._show(f"{done:g}{of}{text}\n")
+
+    def status(self, text: str) -> None:
+        if text != self._last and self._is_due():
+            self._last = text
+            self._show(f"{visible_line(text, LONGEST_PROGRESS)}\n")
 
     def _is_due(self) -> bool:
         now = anyio.current_time()
@@ -242,7 +249,7 @@ class UseMcpTool:
                 self._hub.allow(server, tool)
             try:
                 one = self._hub.server(server)
-                result = await one.call(name, arguments, ShownProgress(show))
+                result = await one.call(name, arguments, ShownProgress(show), ctx)
             except WrongArguments as error:
                 raise BadArguments(f"{error}\n{describe(server, [tool])}") from error
             return tool_outcome(result, ctx)
@@ -264,12 +271,43 @@ class UseMcpTool:
         return action
 
     async def _tools(self, server: str, ctx: ToolContext) -> list[ToolOffer]:
-        """The tools, connecting if needed; reports a slow start."""
+        """The tools, connecting if needed; reports a slow start, and offers to sign in."""
+        try:
+            return await self._listed(server, ctx)
+        except ServerSignInNeeded:
+            if not await signed_in(self._hub, server, ctx):
+                raise
+        return await self._listed(server, ctx)
+
+    async def _listed(self, server: str, ctx: ToolContext) -> list[ToolOffer]:
         with anyio.move_on_after(SLOW_SECONDS):
             return await self._hub.tools(server)
         waiting = self._hub.server(server).health()
         ctx.append(Noted(text=f"The MCP server {server}: {waiting.error or waiting.state}"))
         return await self._hub.tools(server)
+
+
+async def signed_in(hub: McpHub, server: str, ctx: ToolContext) -> bool:
+    """Whether the user agreed to sign in, and did. Raises `ToolError` if that failed."""
+    if not hub.attended:
+        return False
+    answer = await ctx.ask(
+        AskKind.USE_MCP_SERVER,
+        json.dumps({"type": "use_mcp_tool", "serverName": server}),
+        title=f"Sign in to the MCP server {server}?",
+        notes=("The address of its page is shown, and opened if there is a browser here.",),
+    )
+    if answer.reply != "yes" or answer.by != "user":
+        return False
+
+    def tell(text: str) -> None:
+        ctx.append(Noted(text=text))
+
+    try:
+        await hub.server(server).sign_in(tell)
+    except SettingsError as error:
+        raise ToolError(str(error)) from error
+    return True
 
 
 def startable(hub: McpHub, name: str, ctx: ToolContext) -> str:

@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from rookery.errors import SettingsError
-from rookery.mcp.cli import command
+from rookery.mcp.cli.mcp_command import command
 from rookery.permissions.trust import TrustStore
 from support.access_lists import restrict, still_restricted
 from support.mcp_workspace import MISBEHAVING, Bench
@@ -70,6 +71,12 @@ def test_a_program_is_added_tested_listed_and_removed(printed, home: Path):
     assert "idle  user  1 tools, just now" in printed("list")
     assert "Removed one" in printed("remove", "one")
     assert configured(home) == {"mcpServers": {}}
+
+
+def test_options_of_a_program_need_a_separator():
+    add = ["add", "files", "npx", "-y", "server-filesystem"]
+    with pytest.raises(click.UsageError, match=r"'-y'\. .*: rookery mcp add NAME -- COMMAND"):
+        command.main(add, standalone_mode=False)
 
 
 def test_a_url_is_added(printed, home: Path):
@@ -179,7 +186,7 @@ def test_adding_a_server_keeps_other_settings(printed, home: Path):
         (["add", "--url", "http://h/", "x" * 65], "was not added: its name must be one line"),
         (["add", "one", "--env", "A", "--", "x"], "Give --env as NAME=VALUE"),
         (["add", "one", "--timeout", "0", "--", "x"], "timeout: expected"),
-        (["remove", "none"], "No server none in that file. See rookery mcp list"),
+        (["remove", "none"], "No such server in that file: none. See rookery mcp list"),
     ],
 )
 def test_bad_arguments_are_explained(arguments: list[str], reported: str, home: Path):
@@ -206,3 +213,58 @@ def test_a_project_file_behind_an_outside_link_is_refused(tmp_path: Path):
     Path(".rookery").symlink_to(tmp_path)
     refused("leads out of the project", "add", "--project", "one", "--", "x")
     assert not (tmp_path / "mcp.json").exists()
+
+
+def test_get_shows_a_server_with_its_secrets_masked(printed, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("VALUE", "s3cret-value")
+    definition = {
+        "command": "a",
+        "args": ["--token=s3cret-arg"],
+        "env": {"KEY": "s3cret-env", "PLAIN": "b"},
+    }
+    printed("add-json", "one", json.dumps(definition))
+    text = printed("get", "one")
+    assert "starts: a --token=***\nenv: KEY=*** PLAIN=b\ntimeout: 60.0\nstate: idle\n" in text
+    fields = json.loads(printed("get", "one", "--json"))
+    assert fields["env"] == {"KEY": "***", "PLAIN": "b"}
+    assert "s3cret" not in text + json.dumps(fields)
+    refused("No such server: two. See rookery mcp list.", "get", "two")
+
+
+def test_a_server_is_added_by_its_json(printed, home: Path):
+    one = {"command": "a", "args": ["b"]}
+    printed("add-json", "one", json.dumps(one))
+    printed("add-json", "two", json.dumps({"mcpServers": {"two": one}}))
+    assert configured(home) == {"mcpServers": {"one": one, "two": one}}
+    refused("that is not valid JSON", "add-json", "bad", "{")
+    refused("give its definition as an object", "add-json", "bad", "[]")
+    refused("it needs a command", "add-json", "bad", "{}")
+
+
+def test_servers_of_other_agents_are_listed_and_imported(
+    printed, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    theirs = {
+        "mcpServers": {"a": {"command": "x", "args": ["--api-key", "s3cret"], "alwaysAllow": ["*"]}}
+    }
+    (tmp_path / ".claude.json").write_text(json.dumps(theirs))
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor" / "mcp.json").write_text(
+        '{"mcpServers": {"a": {"command": "y"}, "b c": {"command": "z"}}}'
+    )
+    listed = printed("import")
+    assert "1  a    claude" in listed
+    assert "x --api-key ***" in listed
+    assert "s3cret" not in listed + printed("import", "--json")
+    assert not (home / "config" / "mcp.json").exists()
+    refused("Several definitions of a were found .claude, cursor.", "import", "a")
+    printed("import", "a", "--from", "claude")
+    assert configured(home)["mcpServers"] == {
+        "a": {"command": "x", "args": ["--api-key", "s3cret"]}
+    }
+    told = printed("import", "--all", code=9)
+    assert "already has a server a; remove it first." in told
+    assert "b c was not added: a server's name is" in told
+    refused("No such agent: vim", "import", "--from", "vim")

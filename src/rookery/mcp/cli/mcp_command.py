@@ -1,7 +1,4 @@
-"""`rookery mcp`: manage the MCP servers that the agent may use.
-
-`ServersFile` edits a configuration file and keeps everything else in it.
-"""
+"""`rookery mcp`: manage the MCP servers that the agent may use."""
 
 import json
 import os
@@ -16,18 +13,19 @@ import click
 
 from rookery import NAME
 from rookery.core.text.terminal_text import cells_of, visible_line
-from rookery.errors import SettingsError, StorageError, ToolError
+from rookery.errors import SettingsError, ToolError
+from rookery.mcp.cli.definition_commands import (
+    add_json,
+    import_command,
+    print_fields,
+    shown_definition,
+)
+from rookery.mcp.cli.servers_file import ServersFile, file_of
 from rookery.permissions.trust import TrustStore
-from rookery.platform.descriptors import attributes_at
-from rookery.platform.disk import private_folder, put, reason
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import GAP, age, padded
 from rookery.storage.settings_files import find_settings
-
-SERVERS = "mcpServers"
-SHOWN_OF_A_NAME = 80
-OPEN_FILE = 0o644
-"""Mode of a new project file."""
+from rookery.storage.token_store import TokenStore
 
 _HERE = click.option(
     "-w",
@@ -37,87 +35,6 @@ _HERE = click.option(
     help="The project folder.",
 )
 _PROJECT = click.option("--project", is_flag=True, help="Use the project's file, not yours.")
-
-
-class ServersFile:
-    """The user's file, or a project's if its `root` is given."""
-
-    def __init__(self, path: Path, root: Path | None = None) -> None:
-        self.path = path
-        self._root = root
-
-    def names(self) -> list[str]:
-        return list(self._table().get(SERVERS, {}))
-
-    def add(self, name: str, definition: dict[str, Any]) -> Sequence[str]:
-        """Add a server and return doubts about its definition. Raises `SettingsError`, and
-        changes nothing, if the definition or the name is not valid, or the name is taken."""
-        from rookery.mcp.catalogue import VALID_NAME, VALID_NAME_TEXT
-        from rookery.mcp.config import parse
-        from rookery.mcp.results import visible_line
-
-        shown = visible_line(name, SHOWN_OF_A_NAME)
-        as_written = json.dumps({SERVERS: {name: definition}}).encode()
-        parsed = parse(as_written, "project" if self._root else "user", os.environ)
-        if parsed.problems:
-            raise SettingsError(f"{shown} was not added: {parsed.problems[0].text}.")
-        if not VALID_NAME.fullmatch(name):
-            raise SettingsError(f"{shown} was not added: a server's name is {VALID_NAME_TEXT}.")
-        table = self._table()
-        servers = table.setdefault(SERVERS, {})
-        if name in servers:
-            raise SettingsError(f"{self.path} already has a server {name}; remove it first.")
-        servers[name] = definition
-        self._write(table)
-        return parsed.doubts
-
-    def remove(self, name: str) -> bool:
-        """Remove a server; False if there was none."""
-        table = self._table()
-        if name not in table.get(SERVERS, {}):
-            return False
-        del table[SERVERS][name]
-        self._write(table)
-        return True
-
-    def _table(self) -> dict[str, Any]:
-        try:
-            table = json.loads(self._place().read_bytes())
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
-        except OSError as error:
-            raise SettingsError(f"{self.path} cannot be read ({reason(error)}).") from error
-        except (ValueError, RecursionError) as error:
-            raise SettingsError(
-                f"{self.path} is not valid JSON ({error}), so nothing was changed; correct it."
-            ) from error
-        if not isinstance(table, dict) or not isinstance(table.get(SERVERS, {}), dict):
-            raise SettingsError(
-                f'{self.path} has no object "{SERVERS}", so nothing was changed; correct it.'
-            )
-        return table
-
-    def _write(self, table: dict[str, Any]) -> None:
-        place = self._place()
-        try:
-            if self._root:
-                place.parent.mkdir(exist_ok=True)
-            else:
-                private_folder(place.parent)
-            like = attributes_at(place)
-            text = json.dumps(table, indent=2, ensure_ascii=False) + "\n"
-            put(place, [text.encode()], like=like)
-            if like is None and self._root:
-                place.chmod(OPEN_FILE)
-        except OSError as error:
-            raise StorageError(f"{self.path} could not be written ({reason(error)}).") from error
-
-    def _place(self) -> Path:
-        """The file with links resolved; a project's file must be inside the project."""
-        place = self.path.resolve()
-        if self._root and not place.is_relative_to(self._root.resolve()):
-            raise SettingsError(f"{self.path} leads out of the project, so it is not changed.")
-        return place
 
 
 @click.group(invoke_without_command=True)
@@ -135,7 +52,7 @@ def list_command(workspace: Path, as_json: bool) -> int:
     """List the configured servers and their last known state. Nothing is started."""
     from rookery.mcp.server import overview
 
-    found, states = overview(**_hub_options(workspace))
+    found, states = overview(**_overview_options(workspace))
     listed = list(zip(states, found.servers, strict=True))
     if as_json:
         servers = [{**_fields(state), "place": each.place} for state, each in listed]
@@ -156,6 +73,29 @@ def list_command(workspace: Path, as_json: bool) -> int:
     return 0
 
 
+@command.command("get")
+@click.argument("name")
+@_HERE
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def get_command(name: str, workspace: Path, as_json: bool) -> int:
+    """Show one server: its definition with secrets masked, its state and its tools. Nothing is
+    started."""
+    from rookery.mcp.server import overview
+
+    found, states = overview(**_overview_options(workspace))
+    for problem in found.problems:
+        if problem.server == name:
+            raise SettingsError(f"The server {name} is not used: {problem.text}.")
+    for state, each in zip(states, found.servers, strict=True):
+        if each.name == name:
+            fields = {**shown_definition(each), "state": str(state.state)}
+            fields |= {"error": state.error} if state.error else {}
+            fields |= {"tools": list(state.tools)} if state.tools else {}
+            print(json.dumps(fields)) if as_json else print_fields(fields)
+            return 0
+    raise SettingsError(f"No such server: {name}. See {NAME} mcp list.")
+
+
 @command.command("test")
 @click.argument("name")
 @_HERE
@@ -173,7 +113,55 @@ def test_command(name: str, workspace: Path) -> int:
     return 0
 
 
-@command.command("add")
+@command.command("login")
+@click.argument("name")
+@_HERE
+def login_command(name: str, workspace: Path) -> int:
+    """Sign in to a server with a browser."""
+    import anyio
+
+    try:
+        place = anyio.run(_sign_in, name, workspace)
+    except ToolError as error:
+        raise SettingsError(str(error)) from error
+    print(visible_line(f"Signed in to {name}. The tokens are in {place}."))
+    return 0
+
+
+@command.command("logout")
+@click.argument("name")
+@_HERE
+def logout_command(name: str, workspace: Path) -> int:
+    """Forget the sign-in to a server. The server is not notified."""
+    from rookery.mcp.server import overview
+    from rookery.mcp.server_sign_in import sign_out
+
+    found, _ = overview(**_overview_options(workspace))
+    tokens = TokenStore(find_places(os.environ).mcp_tokens)
+    for each in found.servers:
+        if each.name == name:
+            gone = sign_out(each, tokens)
+            said = "Signed out of" if gone else "You were not signed in to"
+            print(visible_line(f"{said} {name}."))
+            return 0
+    raise SettingsError(f"No such server: {name}. See {NAME} mcp list.")
+
+
+class _AddCommand(click.Command):
+    """Says what is missing if the options of the server's program are taken for ours."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        separated = "--" in args
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if separated:
+                raise
+            advice = f"If it is the program's: {NAME} mcp add NAME -- COMMAND ARGS."
+            raise click.UsageError(f"{error.format_message()} {advice}", ctx) from error
+
+
+@command.command("add", cls=_AddCommand)
 @click.argument("name")
 @click.argument("program", nargs=-1, metavar="[-- COMMAND ARGS...]", type=click.UNPROCESSED)
 @click.option("--url", help="The address of a server.")
@@ -221,7 +209,7 @@ def add_command(
         definition["headers"] = _pairs(headers, "--header")
     if timeout is not None:
         definition["timeout"] = timeout
-    file = _file(workspace, project=project)
+    file = file_of(workspace, project=project)
     doubts = file.add(name, definition)
     print(visible_line(f"Added {name} to {file.path}. Try it with: {NAME} mcp test {name}"))
     for doubt in doubts:
@@ -229,6 +217,20 @@ def add_command(
     if project and not _trusted(workspace):
         print(f"It is not started before the folder is trusted: {NAME} trust")
     return 0
+
+
+@command.command("add-json")
+@click.argument("name")
+@click.argument("definition", metavar="JSON")
+@_PROJECT
+@_HERE
+def add_json_command(name: str, definition: str, project: bool, workspace: Path) -> int:
+    """Add a server by its JSON definition; - reads it from standard input."""
+    text = sys.stdin.read() if definition == "-" else definition
+    return add_json(name, text, workspace, project=project)
+
+
+command.add_command(import_command)
 
 
 @command.command("remove")
@@ -239,7 +241,7 @@ def remove_command(name: str, project: bool, workspace: Path) -> int:
     """Remove a server from your file, or from the project's."""
     from rookery.platform.user_folders import PROJECT_MCP_FILES
 
-    files = [_file(workspace, project=False)]
+    files = [file_of(workspace, project=False)]
     theirs = [ServersFile(workspace / each, workspace) for each in PROJECT_MCP_FILES]
     for file in theirs if project else files:
         if file.remove(name):
@@ -247,7 +249,7 @@ def remove_command(name: str, project: bool, workspace: Path) -> int:
             return 0
     elsewhere = [file for file in (files if project else theirs) if name in file.names()]
     hint = f" It is in {elsewhere[0].path}." if elsewhere else f" See {NAME} mcp list."
-    raise SettingsError(f"No server {name} in that file.{hint}")
+    raise SettingsError(f"No such server in that file: {name}.{hint}")
 
 
 async def _test_server(name: str, workspace: Path) -> list[str]:
@@ -273,7 +275,23 @@ async def _test_server(name: str, workspace: Path) -> list[str]:
         ]
 
 
+async def _sign_in(name: str, workspace: Path) -> str:
+    from rookery.mcp.hub import open_hub
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr)
+
+    async with open_hub(**_hub_options(workspace)) as hub:
+        typed = sys.stdin.fileno() if sys.stdin.isatty() else None
+        return await hub.server(name).sign_in(tell, typed=typed)
+
+
 def _hub_options(workspace: Path) -> dict[str, Any]:
+    tokens = TokenStore(find_places(os.environ).mcp_tokens)
+    return {**_overview_options(workspace), "tokens": tokens}
+
+
+def _overview_options(workspace: Path) -> dict[str, Any]:
     places = find_places(os.environ)
     return {
         "workspace": workspace,
@@ -301,14 +319,6 @@ def _environ() -> Mapping[str, str]:
 
 def _trusted(workspace: Path) -> bool:
     return TrustStore(find_places(os.environ).trust_file).trusts(workspace)
-
-
-def _file(workspace: Path, *, project: bool) -> ServersFile:
-    from rookery.platform.user_folders import PROJECT_MCP_FILES
-
-    if project:
-        return ServersFile(workspace / PROJECT_MCP_FILES[0], workspace)
-    return ServersFile(find_places(os.environ).mcp_file)
 
 
 def _pairs(given: Sequence[str], option: str) -> dict[str, str]:

@@ -1,0 +1,249 @@
+"""`rookery mcp get`, `add-json` and `import`: definitions of servers, shown and copied."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from rookery import NAME
+from rookery.core.text.terminal_text import aligned, counted, visible_line
+from rookery.errors import RookeryError, SettingsError
+from rookery.mcp.cli.servers_file import SERVERS, file_of
+
+if TYPE_CHECKING:
+    from rookery.mcp.config import Pairs, ServerDefinition
+    from rookery.mcp.foreign_servers import ForeignServer, UnreadableFile
+
+MASK = "***"
+NOT_ALL = 9
+
+
+def shown_definition(server: "ServerDefinition") -> dict[str, Any]:
+    """The fields of a server that are set, with secrets masked."""
+    fields = {
+        "name": server.name,
+        "source": server.source,
+        "file": server.file,
+        "type": server.transport.value,
+        "starts" if server.command else "url": server.place,
+        "cwd": server.cwd,
+        "env": _masked_pairs(server.env, server),
+        "headers": _masked_pairs(server.headers, server),
+        "oauth": _shown_oauth(server),
+        "sampling": "" if server.sampling == "ask" else server.sampling,
+        "timeout": server.timeout,
+        "disabled": server.disabled,
+        "alwaysAllow": sorted(server.always_allow),
+        "disabledTools": sorted(server.disabled_tools),
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _shown_oauth(server: "ServerDefinition") -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(server.oauth)
+    if fields["clientSecret"]:
+        fields["clientSecret"] = MASK
+    return {name: value for name, value in fields.items() if value}
+
+
+def _masked_pairs(pairs: "Pairs", server: "ServerDefinition") -> dict[str, str]:
+    from rookery.mcp.variables import is_secret_name
+
+    def shown(name: str, text: str) -> str:
+        secret = is_secret_name(name) or any(each in text for each in server.secrets)
+        return MASK if secret else text
+
+    return {name: shown(name, text) for name, text in pairs}
+
+
+def print_fields(fields: dict[str, Any]) -> None:
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            value = " ".join(f"{each}={text}" for each, text in value.items())
+        elif isinstance(value, list | tuple):
+            value = ", ".join(value)
+        print(visible_line(f"{name}: {value if value is not True else 'yes'}"))
+
+
+def add_json(name: str, text: str, workspace: Path, *, project: bool) -> int:
+    """Add a server from a JSON definition, or from a file's content with one server of the name."""
+    try:
+        definition = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"{name} was not added: that is not valid JSON ({error}).") from error
+    if isinstance(definition, dict) and isinstance(inner := definition.get(SERVERS), dict):
+        definition = inner.get(name)
+    if not isinstance(definition, dict):
+        raise SettingsError(
+            f"{name} was not added: give its definition as an object, such as "
+            '{"command": "npx", "args": ["-y", "PACKAGE"]}.'
+        )
+    file = file_of(workspace, project=project)
+    doubts = file.add(name, definition)
+    print(visible_line(f"Added {name} to {file.path}. Try it with: {NAME} mcp test {name}"))
+    for doubt in doubts:
+        print(visible_line(doubt))
+    return 0
+
+
+@click.command("import")
+@click.argument("names", nargs=-1, metavar="[NAME...]")
+@click.option("--from", "agent", metavar="AGENT", help="Only the servers of this agent.")
+@click.option("--all", "every", is_flag=True, help="Import all that are listed.")
+@click.option(
+    "-w",
+    "--workspace",
+    type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True),
+    default=".",
+    help="The project folder.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+def import_command(
+    names: Sequence[str], agent: str | None, every: bool, workspace: Path, as_json: bool
+) -> int:
+    """Copy MCP servers of other agents into your file: Claude Code and Desktop, Cursor, Codex,
+    Gemini, opencode, VS Code, Roo Code, Cline and Kilo Code.
+
+    Without names, list what was found and ask which to import. Their files are not changed.
+    Permissions are not copied.
+    """
+    from rookery.mcp.foreign_servers import AGENTS
+
+    if agent is not None and agent not in AGENTS:
+        raise SettingsError(f"No such agent: {agent}. Known: {', '.join(AGENTS)}.")
+    found, unreadable = _found(workspace, agent)
+    if as_json:
+        print(json.dumps(_as_json(found, unreadable)))
+        return 0
+    for each in unreadable:
+        line = f"{each.file} was not read: {each.reason}."
+        print(visible_line(line), file=sys.stderr)
+    if every or names:
+        return _import(_named(names, found) if names else found)
+    if not found:
+        print("No MCP servers of other agents were found.")
+        return 0
+    print("\n".join(_rows(found)))
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print(f"Import one with: {NAME} mcp import NAME, or all with --all.")
+        return 0
+    chosen = _asked(found)
+    return _import(chosen) if chosen else 0
+
+
+def _found(
+    workspace: Path, agent: str | None
+) -> "tuple[list[ForeignServer], list[UnreadableFile]]":
+    """Servers, the same one only once, and files that could not be read."""
+    from rookery.mcp.foreign_servers import ForeignServer, UnreadableFile, foreign_servers
+
+    found: list[ForeignServer] = []
+    unreadable: list[UnreadableFile] = []
+    known: list[tuple[str, Any]] = []
+    for each in foreign_servers(Path.home(), os.environ, workspace):
+        if isinstance(each, UnreadableFile):
+            unreadable.append(each)
+        elif agent in (None, each.agent) and (each.name, each.definition) not in known:
+            known.append((each.name, each.definition))
+            found.append(each)
+    return found, unreadable
+
+
+def _named(names: Sequence[str], found: "Sequence[ForeignServer]") -> "list[ForeignServer]":
+    chosen = []
+    for name in dict.fromkeys(names):
+        same = [each for each in found if each.name == name]
+        if not same:
+            raise SettingsError(
+                f"No agent has a server {name}, so nothing was imported. See: {NAME} mcp import"
+            )
+        if len(same) > 1:
+            agents = ", ".join(dict.fromkeys(each.agent for each in same))
+            raise SettingsError(
+                f"Several definitions of {name} were found ({agents}), so nothing was imported. "
+                "Choose one with --from AGENT."
+            )
+        chosen += same
+    return chosen
+
+
+def _asked(found: "Sequence[ForeignServer]") -> "list[ForeignServer]":
+    while True:
+        typed = input("Which to import? [numbers, all, Enter for none] ")
+        words = typed.replace(",", " ").split()
+        if words == ["all"]:
+            return list(found)
+        if all(each.isdecimal() and 1 <= int(each) <= len(found) for each in words):
+            return [found[int(each) - 1] for each in dict.fromkeys(words)]
+        print(f"Give numbers from 1 to {len(found)}.")
+
+
+def _import(chosen: "Iterable[ForeignServer]") -> int:
+    file = file_of(Path(), project=False)
+    added, failed = [], 0
+    for each in chosen:
+        try:
+            doubts = file.add(each.name, each.definition)
+        except RookeryError as error:
+            failed += 1
+            print(visible_line(str(error)), file=sys.stderr)
+            continue
+        added.append(each.name)
+        for note in (*each.notes, *doubts):
+            print(visible_line(f"{each.name}: {note}"))
+    if added:
+        print(visible_line(f"Imported {', '.join(added)} into {file.path}."))
+    if failed:
+        print(f"{counted(failed, 'server')} not imported.", file=sys.stderr)
+    return NOT_ALL if failed else 0
+
+
+def _rows(found: "Sequence[ForeignServer]") -> list[str]:
+    mine = file_of(Path(), project=False).names()
+    rows = [
+        (
+            str(number),
+            each.name[:40],
+            each.agent,
+            "already yours" if each.name in mine else "",
+            place,
+        )
+        for number, (each, place) in enumerate(zip(found, _places(found), strict=True), 1)
+    ]
+    return aligned([[visible_line(cell) for cell in row] for row in rows])
+
+
+def _places(found: "Iterable[ForeignServer]") -> list[str]:
+    """The command line or URL of each, with secrets masked, or why it cannot be used."""
+    from rookery.mcp.config import parse
+
+    places = []
+    for each in found:
+        data = json.dumps({SERVERS: {each.name: each.definition}}).encode()
+        parsed = parse(data, "user", {})
+        wrong = f"cannot be used: {parsed.problems[0].text}" if parsed.problems else ""
+        places.append(wrong or (parsed.servers[0].place if parsed.servers else ""))
+    return places
+
+
+def _as_json(
+    found: "Sequence[ForeignServer]", unreadable: "Sequence[UnreadableFile]"
+) -> dict[str, Any]:
+    return {
+        "servers": [
+            {
+                "name": each.name,
+                "agent": each.agent,
+                "file": str(each.file),
+                "place": place,
+                "notes": each.notes,
+            }
+            for each, place in zip(found, _places(found), strict=True)
+        ],
+        "unreadable": [{"file": str(each.file), "reason": each.reason} for each in unreadable],
+    }
