@@ -2,6 +2,7 @@
 What each fact becomes is in tests/compat/acp."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from support.scripted_model import Model
 from support.terminal_session import Installed
 
 FILE_SERVER = str(Path(__file__).parents[1] / "support" / "mcp_file_server.py")
+
+OPENS = schema.ClientCapabilities(terminal=True)
 
 pytestmark = pytest.mark.anyio
 
@@ -84,6 +87,71 @@ async def test_a_cancelled_turn_approves_nothing_and_the_session_goes_on(rookery
             assert (await agent.prompt(session, words("and?"))).stop_reason == "end_turn"
     assert editor.text == "Still here."
     assert not (rookery.workspace / "a.txt").exists()
+
+
+@pytest.mark.usefixtures("unconfined")
+async def test_output_is_shown_while_a_command_runs_and_a_cancel_ends_it(rookery: Installed):
+    editor = Editor()
+    running = shell("echo first; echo second; echo $$ > pid; exec sleep 100")
+    shows = schema.ClientCapabilities(field_meta={"terminal_output": True})
+    with LlmServer([running]) as server:
+        async with editing(rookery, server, editor, capabilities=shows) as agent:
+            session = (await agent.new_session(str(rookery.workspace))).session_id
+            async with anyio.create_task_group() as group:
+                group.start_soon(agent.prompt, session, words("run it"))
+                await editor.until(lambda: "first\nsecond" in editor.terminal)
+                await agent.cancel(session)
+    end = editor.of("tool_call_update")[-1]
+    assert (end.status, "terminal_exit" in end.field_meta) == ("failed", True)
+    process = int((rookery.workspace / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+@pytest.mark.usefixtures("unconfined")
+async def test_a_terminal_of_the_editor_shows_a_command_that_stays_ours(rookery: Installed):
+    editor = Editor()
+    ends = shell("echo $PPID > parent; echo one; echo two >&2; exit 3")
+    with LlmServer([ends], [shell("true")], [finish("Done.")]) as server:
+        async with editing(rookery, server, editor, "-y", capabilities=OPENS) as agent:
+            session = (await agent.new_session(str(rookery.workspace))).session_id
+            await agent.prompt(session, words("run it"))
+            for each in editor.terminals.values():
+                await each.was_released.wait()
+        assert "one\ntwo" in received(server.requests[1])
+    told, silent = editor.terminals.values()
+    assert (told.text, told.process.returncode) == ("one\ntwo\n", 3)
+    assert (silent.process.returncode, "Exit code: 0" in silent.text) == (0, True)
+    parent = int((rookery.workspace / "parent").read_text())
+    assert parent not in (os.getpid(), told.process.pid)
+    shown = [each.content for each in editor.of("tool_call_update") if each.content]
+    assert {(*(part.type for part in each),) for each in shown} == {("terminal",)}
+
+
+@pytest.mark.usefixtures("unconfined")
+async def test_closing_the_terminal_stops_a_command_and_cancelling_ends_the_terminal(
+    rookery: Installed,
+):
+    editor = Editor()
+    running = shell("echo $$ > pid; echo working; exec sleep 100")
+    with LlmServer([running], [say("I see.")], [running]) as server:
+        async with editing(rookery, server, editor, "-y", capabilities=OPENS) as agent:
+            session = (await agent.new_session(str(rookery.workspace))).session_id
+            for number in (1, 2):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(agent.prompt, session, words("run it"))
+                    await editor.until(lambda count=number: len(editor.terminals) == count)
+                    terminal = editor.terminals[f"terminal-{number}"]
+                    await terminal.until("working")
+                    if number == 1:
+                        terminal.process.kill()
+                    else:
+                        await agent.cancel(session)
+            assert await terminal.shown() == 130
+        assert "Ended by the user" in received(server.requests[1])
+    process = int((rookery.workspace / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
 
 
 async def test_the_agent_ends_when_the_editor_leaves_a_question_open(rookery: Installed):
@@ -187,6 +255,25 @@ async def test_two_sessions_with_their_own_folders_and_servers(rookery: Installe
     titles = sorted(each.title for each, _ in editor.asked)
     assert len(titles) == 2
     assert any("every call of 'write_file'" in option.name for _, o in editor.asked for option in o)
+
+
+async def test_the_reasoning_effort_is_chosen_changed_and_kept(rookery: Installed):
+    here, chosen = str(rookery.workspace), ["-m", "claude-opus-5"]
+    with LlmServer([say("One.")], [say("Two.")], [say("Three.")]) as server:
+        async with editing(rookery, server, Editor(), *chosen) as agent:
+            session = (await agent.new_session(here)).session_id
+            for effort in ("high", "low"):
+                options = (await agent.set_config_option("effort", session, effort)).config_options
+                assert (options[3].category, options[3].current_value) == ("thought_level", effort)
+                await agent.prompt(session, words("think"))
+            with pytest.raises(RequestError, match="has no value 'endless'"):
+                await agent.set_config_option("effort", session, "endless")
+        async with editing(rookery, server, Editor(), *chosen) as agent:
+            loaded = await agent.load_session(here, session, mcp_servers=[])
+            assert loaded.config_options[3].current_value == "low"
+            await agent.prompt(session, words("think"))
+        sent = [each.body["output_config"]["effort"] for each in server.requests]
+    assert sent == ["high", "low", "low"]
 
 
 async def test_a_plan_is_rejected_commented_and_carried_out(rookery: Installed):

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from llm_server import LlmServer, call, finish, gate, say
+from rookery.compat.acp.agent import NOT_FOUND
 from rookery.protocol.jsonrpc import CANCELLED, METHOD_NOT_FOUND
 from support.model_words import question, received, shell, write
 from support.npm_servers import acp_kit
@@ -69,5 +70,6 @@ def test_a_client_of_the_npm_kit_drives_a_whole_session(rookery: Installed):
     assert {"plan", "tool_call", "usage_update", "available_commands_update"} < {*kinds}
     assert [each["type"] for each in seen["initialized"]["authMethods"][1:]] == ["terminal"]
     assert seen["resumed"]["modes"]["currentModeId"] == "debug"
+    assert (seen["forked"], seen["stranger"]) == ("debug", NOT_FOUND)
     assert [each["id"] for each in seen["options"]] == ["mode", "model", "permissions"]
     assert (seen["unknown"], seen["left"], seen["exit"]) == (METHOD_NOT_FOUND, 0, 0)

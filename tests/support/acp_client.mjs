@@ -77,7 +77,11 @@ await client.connectWith(stream, async (agent) => {
   await agent.request("session/close", { sessionId });
   seen.resumed = await agent.request("session/resume", { sessionId, cwd, mcpServers: [] });
   seen.stops.push((await prompt("and now?")).stopReason);
-  seen.unknown = await agent.request("session/fork", {}).catch((error) => error.code);
+  const forked = await agent.request("session/fork", { sessionId, cwd, mcpServers: [] });
+  seen.forked = forked.modes.currentModeId;
+  await agent.request("session/delete", { sessionId: forked.sessionId });
+  seen.stranger = await agent.request("session/fork", { sessionId: "../x", cwd }).catch((error) => error.code);
+  seen.unknown = await agent.request("session/none", {}).catch((error) => error.code);
   await agent.request("session/delete", { sessionId });
   seen.left = (await agent.request("session/list", { cwd })).sessions.length;
 });

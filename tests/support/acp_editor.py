@@ -7,7 +7,8 @@ from typing import Any
 import acp
 from acp import schema
 from acp.client.connection import ClientSideConnection
-from anyio import Event, Path
+from anyio import Event, Path, create_task_group, open_process
+from anyio.abc import Process, TaskGroup
 
 from llm_server import LlmServer
 from support.terminal_session import COMMAND, PATIENCE, Installed, at
@@ -23,9 +24,12 @@ class Editor(acp.Client):
         self.asked: list[tuple[Any, Sequence[Any]]] = []
         self.buffers: dict[str, str] = {}
         self.written: list[str] = []
+        self.terminals: dict[str, EditorTerminal] = {}
         self.was_asked = Event()
         self.released = Event()
+        self._updated = Event()
         self.agent: ClientSideConnection
+        self.group: TaskGroup
 
     def of(self, kind: str) -> list[Any]:
         return [each for each in self.updates if each.session_update == kind]
@@ -34,8 +38,23 @@ class Editor(acp.Client):
     def text(self) -> str:
         return "".join(each.content.text for each in self.of("agent_message_chunk"))
 
+    @property
+    def terminal(self) -> str:
+        """What terminals show."""
+        told = (each.field_meta or {} for each in self.of("tool_call_update"))
+        return "".join(
+            each["terminal_output"]["data"] for each in told if "terminal_output" in each
+        )
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait for an update after which the condition holds."""
+        while not holds():
+            await self._updated.wait()
+
     async def session_update(self, session_id: str, update: Any, **more: Any) -> None:
         self.updates.append(update)
+        self._updated.set()
+        self._updated = Event()
 
     async def request_permission(
         self, session_id: str, tool_call: Any, options: Sequence[Any], **more: Any
@@ -60,8 +79,54 @@ class Editor(acp.Client):
         self.buffers.pop(path, None)
         await Path(path).write_text(content)
 
+    async def create_terminal(
+        self, session_id: str, command: str, args: list[str] | None = None, **more: Any
+    ) -> schema.CreateTerminalResponse:
+        process = await open_process([command, *(args or [])], stderr=None)
+        terminal_id = f"terminal-{len(self.terminals) + 1}"
+        self.terminals[terminal_id] = terminal = EditorTerminal(process)
+        self.group.start_soon(terminal.read)
+        return schema.CreateTerminalResponse(terminal_id=terminal_id)
+
+    async def wait_for_terminal_exit(
+        self, session_id: str, terminal_id: str, **more: Any
+    ) -> schema.WaitForTerminalExitResponse:
+        code = await self.terminals[terminal_id].shown()
+        return schema.WaitForTerminalExitResponse(exit_code=code)
+
+    async def release_terminal(self, session_id: str, terminal_id: str, **more: Any) -> None:
+        self.terminals[terminal_id].was_released.set()
+
     def on_connect(self, conn: acp.Agent) -> None:
         pass
+
+
+class EditorTerminal:
+    """A program that the agent started in the editor, and what it wrote."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.text = ""
+        self.was_released = Event()
+        self._changed = Event()
+        self._was_read = Event()
+
+    async def until(self, words: str) -> None:
+        while words not in self.text:
+            await self._changed.wait()
+
+    async def shown(self) -> int:
+        """Wait for its end, and return the exit code."""
+        await self._was_read.wait()
+        return await self.process.wait()
+
+    async def read(self) -> None:
+        assert self.process.stdout
+        async for piece in self.process.stdout:
+            self.text += piece.decode()
+            self._changed.set()
+            self._changed = Event()
+        self._was_read.set()
 
 
 @asynccontextmanager
@@ -69,7 +134,7 @@ async def editing(
     rookery: Installed,
     server: LlmServer,
     editor: Editor,
-    *,
+    *flags: str,
     capabilities: schema.ClientCapabilities | None = None,
 ) -> AsyncIterator[ClientSideConnection]:
     """Start the agent, and check that it ends with its input."""
@@ -78,11 +143,12 @@ async def editing(
         COMMAND,
         "acp",
         *at(server),
+        *flags,
         env=rookery.environ,
         cwd=rookery.workspace,
         transport_kwargs={"shutdown_timeout": PATIENCE},
     )
-    async with spawn as (agent, process):
+    async with create_task_group() as editor.group, spawn as (agent, process):
         await agent.initialize(acp.PROTOCOL_VERSION, client_capabilities=capabilities)
         yield agent
     assert process.returncode == 0

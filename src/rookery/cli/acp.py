@@ -7,10 +7,12 @@ Standard output carries the protocol only: whatever else is printed goes to stan
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
@@ -30,14 +32,23 @@ from rookery.compat.acp.folders import OpenedFolder, SignInNeeded, WantedFolder
 from rookery.core.queries import KnownTask
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places, find_places
-from rookery.protocol.channels import DescriptorStream, LineChannel
+from rookery.protocol.channels import Channel, DescriptorStream, LineChannel
 from rookery.storage.sessions import TaskStore
 
 LONGEST_MESSAGE = 64 * 2**20
 """Bytes of a message; images are in it."""
 _FLAGS = {
     *("yes", "require_approval", "permission_mode", "trust", "sandbox", "allow_outside"),
-    *("allow_protected", "provider", "model", "base_url", "fallback", "api_key", "mode"),
+    *(
+        "allow_protected",
+        "provider",
+        "model",
+        "base_url",
+        "fallback",
+        "api_key",
+        "mode",
+        "reasoning_effort",
+    ),
 }
 """The flags of a task that also apply here, to all sessions."""
 
@@ -45,12 +56,17 @@ _FLAGS = {
 class LocalFolders:
     """Opens the folders of sessions with the flags of the command."""
 
-    def __init__(self, flags: dict[str, Any], places: Places) -> None:
+    def __init__(self, flags: dict[str, Any], places: Places, *, acts_anyway: bool = True) -> None:
+        """`acts_anyway`: a folder that is not trusted may be changed."""
+        self._acts_anyway = acts_anyway
         self._options = Options(**{**task.make_context(NAME, []).params, **flags, "json_io": True})
         self._places = places
+        self._is_logged_out = False
 
     @asynccontextmanager
     async def open(self, wanted: WantedFolder) -> AsyncIterator[OpenedFolder]:
+        if self._is_logged_out:
+            raise SignInNeeded(f"You logged out. Sign in again, or run: {NAME} auth")
         run = await anyio.to_thread.run_sync(self._prepare, wanted)
         servers = msgspec.json.encode({"mcpServers": wanted.servers}) if wanted.servers else b""
         given = GivenByClient(servers=servers, buffers=wanted.files)
@@ -65,16 +81,38 @@ class LocalFolders:
 
         await anyio.to_thread.run_sync(delete_with_subtasks, TaskStore(self._places), session_id)
 
+    async def fork(self, source: str, session_id: str) -> None:
+        from rookery.storage.session_copies import fork
+
+        now = time.time_ns() // 1_000_000
+        copy = partial(fork, TaskStore(self._places), source, session_id, at=None, now=now)
+        await anyio.to_thread.run_sync(copy)
+
     async def check_model(self) -> None:
         await anyio.to_thread.run_sync(self._prepare, WantedFolder(cwd="/"))
+        self._is_logged_out = False
+
+    async def log_out(self) -> None:
+        await anyio.to_thread.run_sync(self._forget_key)
+        self._is_logged_out = True
+
+    def _forget_key(self) -> None:
+        from rookery.providers.cli.auth_command import remove_key
+
+        with suppress(SignInNeeded):
+            choice = self._prepare(WantedFolder(cwd="/")).choice
+            if choice.key:
+                remove_key(choice.provider, self._places.keys_file)
 
     def _prepare(self, wanted: WantedFolder) -> Run:
         """Collect what a session needs. The editor speaks for its user: it may change a folder
         that is not trusted, but nothing from the folder is used."""
         folder = Path(wanted.cwd)
+        if not os.path.isdir(folder):
+            raise SettingsError(f"No such folder: {folder}. Nothing was done.")
         options = replace(
             self._options,
-            workspace=folder.resolve() if folder.is_dir() else folder,
+            workspace=folder.resolve(),
             add_dir=tuple(map(Path, wanted.added)),
             session_id=wanted.session_id or None,
         )
@@ -83,6 +121,8 @@ class LocalFolders:
             run = prepare(options, self._places, TaskStore(self._places))
         except NoKey as error:
             raise SignInNeeded(str(error)) from error
+        if not self._acts_anyway:
+            return run
         return replace(run, consent=replace(run.consent, acts_anyway=not run.consent.trusted))
 
     def _sessions(self, cwd: str) -> Sequence[KnownTask]:
@@ -95,6 +135,7 @@ class LocalFolders:
                 parent=each.parent,
                 created=each.created,
                 updated=each.updated,
+                status=each.status.value,
             )
             for each in TaskStore(self._places).list(folder, hidden=False)
         ]
@@ -109,16 +150,27 @@ def _run(sign_in: bool, **flags: Any) -> int:
         raise SettingsError(f"{NAME} acp is started by an editor. See {NAME} acp --help.")
     places = find_places(os.environ)
     TaskStore(places).sweep()
+    return serve_protocol(lambda channel: AcpAgent(channel, LocalFolders(flags, places)))
+
+
+class ProtocolServer(Protocol):
+    async def run(self) -> None:
+        """Run until the other side closes the connection."""
+        ...
+
+
+def serve_protocol(make: Callable[[Channel], ProtocolServer]) -> int:
+    """Serve a protocol on standard input and output until its end or a signal."""
     try:
         with silence_libraries(), _own_output() as output:
-            return anyio.run(_serve, LocalFolders(flags, places), output)
+            return anyio.run(_serve, make, output)
     except BaseExceptionGroup as group:
         raise first_error(group) from group
 
 
-async def _serve(folders: LocalFolders, output: int) -> int:
+async def _serve(make: Callable[[Channel], ProtocolServer], output: int) -> int:
     stream = DescriptorStream(sys.stdin.fileno(), output)
-    agent = AcpAgent(LineChannel(stream, LONGEST_MESSAGE), folders)
+    agent = make(LineChannel(stream, LONGEST_MESSAGE))
     killed: list[int] = []
     with anyio.open_signal_receiver(*handled_signals()) as signals:
         async with anyio.create_task_group() as group:

@@ -1,5 +1,6 @@
 """Facts as updates, questions as permission requests, prompts as messages."""
 
+import base64
 import json
 
 import pytest
@@ -12,7 +13,7 @@ from rookery.compat.acp.questions import (
     permission_options,
 )
 from rookery.compat.acp.requests import prompt_content
-from rookery.compat.acp.tool_calls import LONGEST_OUTPUT, Wire, hunks
+from rookery.compat.acp.tool_calls import LONGEST_OUTPUT, Wire, hunks, kind_of_call
 from rookery.compat.acp.turns import PromptTurn
 from rookery.compat.acp.updates import Announced, TaskUpdates
 from rookery.core.asks import AskKind, IntentQuestion
@@ -42,8 +43,9 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.limits import FailureKind
+from rookery.core.limits import MIB, FailureKind
 from rookery.protocol.jsonrpc import RpcError
+from support.foreign_homes import PICTURE
 
 PAYLOAD = json.dumps(
     {
@@ -120,6 +122,40 @@ def test_output_is_sent_now_and_then_and_only_its_end():
     assert len(text) == LONGEST_OUTPUT + 8
 
 
+TERMINALS = Announced(terminals=True)
+RUN = AssistantSpoke(request_id="r", blocks=(ToolCall(id="c", name="execute_command"),))
+SHOWN = [{"type": "terminal", "terminalId": "c"}]
+
+
+def printed(text: str) -> dict[str, str]:
+    return {"terminal_id": "c", "data": text}
+
+
+def exited(code: int | None) -> dict[str, object]:
+    return {"terminal_id": "c", "exit_code": code, "signal": None}
+
+
+def test_output_goes_to_a_terminal_of_editors_that_show_one():
+    facts = (
+        RUN,
+        ToolStarted(call_id="c", tool="execute_command", title="Run make"),
+        OutputStreamed(call_id="c", text="one\n"),
+        OutputStreamed(call_id="c", text="two\n"),
+        ToolFinished(call_id="c", text="one two", exit_code=2),
+    )
+    called, started, output, end = updates(*facts, announced=TERMINALS)
+    assert called["_meta"] == {"terminal_info": {"terminal_id": "c", "cwd": "/w"}}
+    assert called["content"] == started["content"] == end["content"] == SHOWN
+    assert output["_meta"] == {"terminal_output": printed("one\n")}
+    assert end["_meta"] == {"terminal_output": printed("two\n"), "terminal_exit": exited(2)}
+    *_, loaded = updates(facts[0], facts[1], facts[4], announced=TERMINALS)
+    assert loaded["_meta"]["terminal_output"] == printed("one two")
+    *_, stopped = updates(*facts[:2], StepCancelled(), announced=TERMINALS)
+    assert (stopped["status"], stopped["_meta"]) == ("failed", {"terminal_exit": exited(None)})
+    *_, rejected = updates(RUN, facts[4], announced=TERMINALS)
+    assert rejected["content"][0]["content"]["text"] == "```\none two\n```"
+
+
 def test_a_cancelled_step_leaves_no_call_open():
     assert updates(EDIT, StepCancelled())[1] == {
         "sessionUpdate": "tool_call_update",
@@ -156,6 +192,20 @@ def test_the_use_of_the_window_is_reported():
         "size": 1000,
         "cost": {"amount": 0.5, "currency": "USD"},
     }
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind"),
+    [
+        *(("read_file", "read"), ("edit", "edit"), ("execute_command", "execute")),
+        *(("list_files", "search"), ("search_files", "search"), ("codebase_search", "search")),
+        *(("list_code_definition_names", "search"), ("web_search", "search")),
+        *(("web_fetch", "fetch"), ("browser_action", "fetch"), ("switch_mode", "switch_mode")),
+        *(("new_task", "think"), ("run_agents", "think"), ("mcp--tickets--open", "other")),
+    ],
+)
+def test_editors_show_the_kind_of_a_tool(tool: str, kind: str):
+    assert kind_of_call(tool) == kind
 
 
 def test_a_permission_request_has_the_whole_call():
@@ -250,7 +300,7 @@ def test_forms_offer_the_suggestions_and_other_words():
 
 
 def test_prompts_with_links_files_and_pictures():
-    image = {"type": "image", "mimeType": "image/png", "data": "aGk="}
+    image = {"type": "image", "mimeType": "image/png", "data": PICTURE}
     content = prompt_content(
         [
             {"type": "text", "text": "Compare"},
@@ -274,6 +324,8 @@ def test_prompts_with_links_files_and_pictures():
     [
         ({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}, "'audio' is not supported"),
         ({"type": "image", "mimeType": "image/png", "data": "?"}, "not base64"),
+        ({"type": "image", "mimeType": "image/png", "data": "aGk="}, "not a PNG"),
+        ({"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="}, "but image/svg"),
         ({"type": "text"}, "incomplete"),
         ({}, "needs a type"),
         ({"type": "text", "text": "  "}, "The prompt is empty"),
@@ -282,6 +334,29 @@ def test_prompts_with_links_files_and_pictures():
 def test_prompts_that_are_refused(block: Wire, problem: str):
     with pytest.raises(RpcError, match=problem):
         prompt_content([block], "/w")
+
+
+def test_images_beyond_the_limits_are_refused_and_not_sent_again_and_again():
+    data = base64.b64decode(PICTURE)
+    sized = {
+        size: base64.b64encode(data.ljust(size * MIB - MIB // 2, b"\0")).decode()
+        for size in (1, 4, 6)
+    }
+    refused = {
+        "the limit is 5 MiB": [6],
+        "20 MiB of images": [4] * 6,
+        "at most 20 images": [1] * 21,
+    }
+    for problem, sizes in refused.items():
+        images = [{"type": "image", "mimeType": "image/png", "data": sized[each]} for each in sizes]
+        with pytest.raises(RpcError, match=f"Block {len(sizes)} of the prompt: .*{problem}"):
+            prompt_content(images, "/w")
+
+
+@pytest.mark.parametrize("uri", ["file:///w/../etc/x", "file:///w/%2e%2e/etc/x", "file:///etc/x"])
+def test_a_link_that_leads_outside_is_no_mention(uri: str):
+    link = {"type": "resource_link", "uri": uri, "name": "x"}
+    assert prompt_content([link], "/w").text == "/etc/x"
 
 
 def failed(kind: FailureKind) -> RequestFailed:

@@ -51,6 +51,8 @@ PROTOCOL_VERSION = 1
 NOT_FOUND = -32002
 GRACE = 1.0
 """Seconds to finish requests after the editor has closed the connection."""
+MOST_REQUESTS = 1000
+"""A prompt is one until its turn ends."""
 PAGE = 100
 """Sessions in one answer to session/list."""
 KEY_METHOD, TERMINAL_METHOD = "key", "terminal"
@@ -63,7 +65,7 @@ UNTRUSTED = (
 class AcpAgent:
     def __init__(self, channel: Channel, backend: Backend) -> None:
         self._backend = backend
-        self._peer = Peer(channel, self, grace=GRACE)
+        self._peer = Peer(channel, self, grace=GRACE, refuse_above=MOST_REQUESTS)
         self._group: TaskGroup
         self._client: ClientCapabilities | None = None
         self._sessions: dict[str, _KeptSession] = {}
@@ -78,9 +80,11 @@ class AcpAgent:
         handlers: dict[str, Callable[[Params], Awaitable[Wire]]] = {
             "initialize": self._initialize,
             "authenticate": self._authenticate,
+            "logout": self._log_out,
             "session/new": self._new,
             "session/load": partial(self._continue, method="session/load", replay=True),
             "session/resume": partial(self._continue, method="session/resume", replay=False),
+            "session/fork": self._fork,
             "session/list": self._list,
             "session/close": self._close,
             "session/delete": self._delete,
@@ -124,10 +128,12 @@ class AcpAgent:
                 "loadSession": True,
                 "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
                 "mcpCapabilities": {"http": True, "sse": True},
+                "auth": {"logout": {}},
                 "sessionCapabilities": {
                     "list": {},
                     "delete": {},
                     "resume": {},
+                    "fork": {},
                     "close": {},
                     "additionalDirectories": {},
                 },
@@ -141,6 +147,10 @@ class AcpAgent:
             known = f"Use {KEY_METHOD!r}, or run in a terminal: {NAME} auth"
             raise RpcError(INVALID_PARAMS, f"authenticate: no method {given.method_id!r}. {known}")
         await self._backend.check_model()
+        return {}
+
+    async def _log_out(self, params: Params) -> Wire:
+        await self._backend.log_out()
         return {}
 
     async def _new(self, params: Params) -> Wire:
@@ -157,6 +167,18 @@ class AcpAgent:
         session = await self._open(given, given.session_id, stored=True, replay=replay)
         return _state(session)
 
+    async def _fork(self, params: Params) -> Wire:
+        given = parse(params, SessionParams, "session/fork")
+        await self._check_stored(given.session_id)
+        session_id = str(uuid.uuid4())
+        await self._backend.fork(given.session_id, session_id)
+        session = await self._open(given, session_id, stored=True, replay=False)
+        return {"sessionId": session_id, **_state(session)}
+
+    async def _check_stored(self, session_id: str) -> None:
+        if all(each.task_id != session_id for each in await self._backend.sessions("")):
+            raise _no_session(session_id)
+
     async def _open(
         self, given: SessionParams, session_id: str, *, stored: bool, replay: bool
     ) -> AcpSession:
@@ -167,8 +189,8 @@ class AcpAgent:
             session_id=session_id if stored else "",
             files=self._editor_files(session_id, given.cwd),
         )
-        if stored and all(each.task_id != session_id for each in await self._backend.sessions("")):
-            raise _no_session(session_id)
+        if stored:
+            await self._check_stored(session_id)
         kept = await self._group.start(self._keep, wanted, session_id, replay)
         assert isinstance(kept, _KeptSession)
         self._sessions[session_id] = kept
@@ -224,6 +246,8 @@ class AcpAgent:
         announced = Announced(
             notices=bool(shows and shows.notices is not None),
             compaction=bool(shows and shows.compaction is not None),
+            terminals=client.shows_terminals,
+            opens_terminals=client.terminal,
         )
         forms = bool(client.elicitation and client.elicitation.form is not None)
         return AcpSession(
@@ -241,7 +265,8 @@ class AcpAgent:
         given = parse(params, ListParams, "session/list")
         cursor = given.cursor or ""
         start = int(cursor) if cursor.isdecimal() else 0
-        known = [each for each in await self._backend.sessions(given.cwd or "") if not each.parent]
+        folder = next(absolute_paths(given.cwd)) if given.cwd else ""
+        known = [each for each in await self._backend.sessions(folder) if not each.parent]
         page, more = known[start : start + PAGE], len(known) > start + PAGE
         listed = [_listed(each) for each in page]
         return {"sessions": listed, **({"nextCursor": str(start + PAGE)} if more else {})}

@@ -94,6 +94,14 @@ class Backend(Protocol):
 
     async def delete(self, session_id: str) -> None: ...
 
+    async def fork(self, source: str, session_id: str) -> None:
+        """Copy a session. A process may be working on the source."""
+        ...
+
     async def check_model(self) -> None:
-        """Raises `SignInNeeded` if there is no key for the model."""
+        """Sign in with the stored key. Raises `SignInNeeded` if there is no key for the model."""
+        ...
+
+    async def log_out(self) -> None:
+        """Remove the stored key of the model. New sessions need a sign-in."""
         ...

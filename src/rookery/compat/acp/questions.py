@@ -41,6 +41,11 @@ APPROVALS = (
 """Questions about one action."""
 
 
+class OpenedQuestion(Struct, frozen=True):
+    task_id: str
+    asked: Asked
+
+
 class FollowUp(Struct, frozen=True):
     """A question of the model, and the answers that it suggests."""
 
@@ -95,6 +100,17 @@ def permission_answer(task_id: str, asked: Asked, response: Any) -> Answer:
 def rejection(task_id: str, asked: Asked, reason: str = "") -> Answer:
     return Answer(
         task_id=task_id, ask_id=asked.ask_id, reply="no", text=reason, digest=asked.digest
+    )
+
+
+def message_answer(question: OpenedQuestion, text: str, *, by_user: bool = True) -> Answer:
+    return Answer(
+        task_id=question.task_id,
+        ask_id=question.asked.ask_id,
+        reply="message",
+        text=text,
+        digest=question.asked.digest,
+        by="user" if by_user else "policy",
     )
 
 

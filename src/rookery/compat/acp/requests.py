@@ -5,7 +5,8 @@ Unknown fields are ignored, because the protocol grows by adding fields.
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from os.path import normpath
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -14,12 +15,15 @@ import msgspec
 from msgspec import Struct, field
 
 from rookery.compat.acp.tool_calls import Wire
-from rookery.core.blocks import Image
+from rookery.core.blocks import TOGETHER, Image, Sight, picture
 from rookery.core.instructions import PIPED_TEXT, mention_of, quoted
+from rookery.core.limits import Limits
 from rookery.core.text.characters import as_utf8
 from rookery.protocol.jsonrpc import INVALID_PARAMS, RpcError
 
 T = TypeVar("T")
+LONGEST_PATH = 4095
+MOST_IMAGES = 20
 
 
 class Fields(Struct, frozen=True, rename="camel"):
@@ -46,9 +50,16 @@ class Forms(Fields, frozen=True):
 
 class ClientCapabilities(Fields, frozen=True):
     fs: FileAccess | None = None
+    terminal: bool = False
     session: ShownUpdates | None = None
     auth: SignInSupport | None = None
     elicitation: Forms | None = None
+    meta: Wire | None = field(default=None, name="_meta")
+
+    @property
+    def shows_terminals(self) -> bool:
+        """Whether it shows output that we send as a terminal. Zed announces it this way."""
+        return (self.meta or {}).get("terminal_output") is True
 
 
 class InitializeParams(Fields, frozen=True):
@@ -147,7 +158,7 @@ def prompt_content(blocks: Iterable[Wire], cwd: str) -> PromptContent:
             case {"type": "text", "text": str(text)}:
                 words.append(text)
             case {"type": "image", "mimeType": str(kind), "data": str(data)}:
-                images.append(_image(kind, data, number))
+                images.append(_image(kind, data, number, images))
             case {"type": "resource_link", "uri": str(uri)}:
                 words.append(f" {_link(uri, str(block.get('name') or uri), cwd)} ")
             case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
@@ -157,7 +168,7 @@ def prompt_content(blocks: Iterable[Wire], cwd: str) -> PromptContent:
                 kind = str(resource.get("mimeType") or "")
                 if not kind.startswith("image/"):
                     raise _bad(number, f"{uri} is not text or an image; link it instead")
-                images.append(_image(kind, data, number))
+                images.append(_image(kind, data, number, images))
             case {"type": str(kind)}:
                 raise _bad(number, f"type {kind!r} is not supported, or it is incomplete")
             case _:
@@ -173,12 +184,20 @@ def _bad(number: int, problem: str) -> RpcError:
     return RpcError(INVALID_PARAMS, sentence)
 
 
-def _image(kind: str, data: str, number: int) -> Image:
+def _image(kind: str, data: str, number: int, others: Sequence[Image]) -> Image:
     try:
-        base64.b64decode(data, validate=True)
+        read = base64.b64decode(data, validate=True)
     except (ValueError, binascii.Error) as error:
         raise _bad(number, "its data is not base64") from error
-    return Image(media_type=kind.lower(), data=data)
+    if len(others) >= MOST_IMAGES:
+        raise _bad(number, f"a prompt can have at most {MOST_IMAGES} images")
+    room = TOGETHER - sum(len(each.data) * 3 // 4 for each in others)
+    shown = picture(read, Sight(sees=True, most=Limits().image_bytes, room=room))
+    if shown is None:
+        raise _bad(number, f"it is not a PNG, JPEG, GIF or WebP image, but {kind[:40]}")
+    if shown.image is None:
+        raise _bad(number, shown.words)
+    return shown.image
 
 
 def _link(uri: str, name: str, cwd: str) -> str:
@@ -191,8 +210,11 @@ def _link(uri: str, name: str, cwd: str) -> str:
 
 def _path_in(uri: str) -> str:
     """The path of a file's address; empty for other addresses."""
-    parts = urlsplit(uri)
-    return unquote(parts.path) if parts.scheme == "file" else ""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return ""
+    return normpath(unquote(parts.path)) if parts.scheme == "file" and parts.path else ""
 
 
 def server_definitions(servers: Iterable[GivenServer]) -> dict[str, Any]:
@@ -202,6 +224,6 @@ def server_definitions(servers: Iterable[GivenServer]) -> dict[str, Any]:
 def absolute_paths(*paths: str) -> Iterator[str]:
     """The paths, all of which must be absolute. Raises `RpcError`."""
     for path in paths:
-        if not PurePosixPath(path).is_absolute():
-            raise RpcError(INVALID_PARAMS, f"Give absolute paths, not {path!r}.")
+        if not PurePosixPath(path).is_absolute() or "\0" in path or len(path) > LONGEST_PATH:
+            raise RpcError(INVALID_PARAMS, f"Give absolute paths, not {path[:60]!r}.")
         yield path

@@ -11,18 +11,19 @@ from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup
-from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.compat.acp.choices import SessionChoices
 from rookery.compat.acp.questions import (
     APPROVALS,
     DECLINED,
+    OpenedQuestion,
     chosen_level,
     follow_up,
     form,
     form_answer,
     is_cancelled,
+    message_answer,
     permission_answer,
     permission_options,
     plan_call,
@@ -31,11 +32,13 @@ from rookery.compat.acp.questions import (
 )
 from rookery.compat.acp.requests import PromptContent
 from rookery.compat.acp.slash import SlashCommands, asks_again
+from rookery.compat.acp.terminals import EditorTerminals
 from rookery.compat.acp.tool_calls import Wire
 from rookery.compat.acp.turns import PromptTurn, early_words
-from rookery.compat.acp.updates import Announced, TaskUpdates, plan, said, title_of, update
+from rookery.compat.acp.updates import PAUSE, Announced, TaskUpdates, plan, said, title_of, update
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, Speak
+from rookery.core.event_list import live
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -44,7 +47,6 @@ from rookery.core.facts import (
     Rewound,
     StepCancelled,
     TaskClosed,
-    live,
 )
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
@@ -52,11 +54,6 @@ from rookery.protocol.jsonrpc import INTERNAL_ERROR, Disconnected, Peer, RpcErro
 
 STOP_SECONDS = 5.0
 """Seconds that a cancelled turn has to end."""
-
-
-class OpenedQuestion(Struct, frozen=True):
-    task_id: str
-    asked: Asked
 
 
 class AcpSession:
@@ -86,19 +83,22 @@ class AcpSession:
         self._forms = forms
         self._shown = TaskUpdates(cwd, announced)
         self._slash = SlashCommands(host, session_id)
+        self._terminals = EditorTerminals(
+            client, session_id, cwd, group, self._answer, offered=announced.opens_terminals
+        )
         self._turn: PromptTurn | None = None
         self._questions: dict[str, OpenedQuestion] = {}
         """The open questions by id; agents that run beside each other have several."""
         self._asking: dict[str, anyio.CancelScope] = {}
+        self._flushing: list[TaskUpdates] = []
         self._state: Literal["new", "open", "ended"] = "new"
         self._asked = anyio.Event()
         self._note = ""
 
     async def prompt(self, content: PromptContent) -> str:
-        """Send a message and return why the turn ended. Raises `RpcError` if it failed. A message
-        in a running turn is delivered to the model with its next request."""
-        while (turn := self._turn) and turn.cancelled:
-            await turn.ended.wait()
+        """Send a message and return why the turn ended. Raises `RpcError` if it failed."""
+        while (turn := self._turn) and not turn.takes_messages:
+            await (turn.ended if turn.cancelled else turn.begun).wait()
         if self._state == "open" and self._slash.knows(content.text):
             return await self._run_command(content.text)
         if turn:
@@ -108,8 +108,9 @@ class AcpSession:
             try:
                 await self._begin(content)
             except BaseException:
-                self._turn = None
+                self._end_turn()
                 raise
+            await self._began(turn)
         return await self._end_of(turn)
 
     async def _run_command(self, line: str) -> str:
@@ -120,6 +121,8 @@ class AcpSession:
         try:
             for command in commands:
                 await self._host.send(command)
+            if turn:
+                await self._began(turn)
         except CommandRejected as refusal:
             words = str(refusal)
             if turn:
@@ -129,21 +132,16 @@ class AcpSession:
         return await self._end_of(turn) if turn else "end_turn"
 
     async def _end_of(self, turn: PromptTurn) -> str:
-        async with self._cancelled_with_request(turn):
-            await turn.ended.wait()
-        if turn.error:
-            raise turn.error
-        return turn.stop
-
-    @asynccontextmanager
-    async def _cancelled_with_request(self, turn: PromptTurn) -> AsyncIterator[None]:
         try:
-            yield
+            await turn.ended.wait()
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(STOP_SECONDS, shield=True):
                 await self.cancel()
                 await turn.ended.wait()
             raise
+        if turn.error:
+            raise turn.error
+        return turn.stop
 
     async def cancel(self) -> None:
         """Cancel the running turn, if there is one."""
@@ -153,6 +151,16 @@ class AcpSession:
         turn.cancelled = True
         for scope in self._asking.values():
             scope.cancel()
+        if turn.begun.is_set():
+            await self._cancel_task()
+
+    async def _began(self, turn: PromptTurn) -> None:
+        """The task knows of the turn, so it can be cancelled; perhaps it was, meanwhile."""
+        turn.begun.set()
+        if turn.cancelled:
+            await self._cancel_task()
+
+    async def _cancel_task(self) -> None:
         with suppress(CommandRejected):  # it has just ended by itself
             await self._host.send(Cancel(task_id=self.id))
 
@@ -185,15 +193,14 @@ class AcpSession:
         await self._asked.wait()
 
     async def choose(self, config_id: str, value: object) -> None:
-        """Change the mode, the model or the level. Raises `SettingsError`."""
+        """Change an option. Raises `SettingsError`."""
         change = self.choices.command(config_id, value, self.id)
         if self._state == "open":
             await self._host.send(change)
         self.choices.apply(change)
 
     def introduce_soon(self, note: str) -> None:
-        """Tell the client which slash commands there are, and show the user a note, if any: now, or
-        in the first turn."""
+        """Send the slash commands, and show the user a note, if any: now, or in the first turn."""
         self._note = "" if self._announced.notices else note
         self._group.start_soon(self._introduce, note)
 
@@ -212,29 +219,17 @@ class AcpSession:
         if self._state == "ended":
             await self._reopen(self._shown.view.seq)
         if self._state == "new":
-            await self._host.send(self._opening(content))
+            opening = OpenTask(task_id=self.id, text=text, images=images)
+            await self._host.send(self.choices.applied_to(opening, self._at_start))
             self._state = "open"
             await self._send_update(update("session_info_update", title=title_of(text)))
             if self._note:
                 await self._send_update(said(f"{self._note}\n\n", thought=True))
             self._follow_soon(self._shown, self.id, 0)
         elif question := self._last_question:
-            await self._host.send(replace(_message(question, text), images=images))
+            await self._host.send(replace(message_answer(question, text), images=images))
         else:
             await self._host.send(self._speak(content))
-
-    def _opening(self, content: PromptContent) -> OpenTask:
-        now, before = self.choices, self._at_start
-        model = now.model_id != before.model_id
-        return OpenTask(
-            task_id=self.id,
-            text=content.text,
-            images=content.images,
-            mode=now.mode,
-            provider=now.provider if model else "",
-            model=now.model if model else "",
-            level=now.level if now.level is not before.level else None,
-        )
 
     @property
     def _last_question(self) -> OpenedQuestion | None:
@@ -255,14 +250,25 @@ class AcpSession:
             # rejected if a sub-task has already ended; its parent reports the rest
             with suppress(CommandRejected):
                 async for event in self._host.follow(task_id, after):
+                    await self._terminals.see(shown, task_id, event.fact)
                     for each in shown.see(event):
                         await self._send_update(each)
+                    if shown.holds_output and shown not in self._flushing:
+                        self._flushing.append(shown)
+                        self._group.start_soon(self._flush_later, shown)
                     await self._react(shown, task_id, event)
         finally:
             if task_id == self.id:
                 self._state = "ended"
                 self._asked.set()
                 self._end_turn()
+
+    async def _flush_later(self, shown: TaskUpdates) -> None:
+        """Send held output after a while: the command may print nothing more."""
+        await anyio.sleep(PAUSE / 1000)
+        self._flushing.remove(shown)
+        for each in [*shown.held_output()]:
+            await self._send_update(each)
 
     async def _react(self, shown: TaskUpdates, task_id: str, event: Event) -> None:
         if self._turn:
@@ -298,7 +304,7 @@ class AcpSession:
             self._group.start_soon(self._ask_plan, question)
         elif asked.ask is AskKind.COMPLETION_RESULT and shown.view.queue:
             # a message came just before the end; it is delivered now
-            await self._answer(_message(question, "", by_user=False))
+            await self._answer(message_answer(question, "", by_user=False))
         else:
             if words := early_words(asked):
                 await self._send_update(said(words))
@@ -334,7 +340,7 @@ class AcpSession:
                 response = await self._client.call("session/request_permission", request)
                 level = chosen_level(response, self.choices.levels)
             if level:
-                await self._answer(replace(_message(question, ""), level=level))
+                await self._answer(replace(message_answer(question, ""), level=level))
             else:
                 self._end_turn(question.asked)
 
@@ -353,7 +359,10 @@ class AcpSession:
                 await self._send_update(said(f"{wanted.text}\n\n({error})"))
                 self._end_turn(question.asked)
                 return
-            await self._answer(_message(question, form_answer(response) or DECLINED))
+            answer = form_answer(response)
+            # a server's question has a title: without an answer, the server is declined
+            by_user = bool(answer) or not question.asked.title
+            await self._answer(message_answer(question, answer or DECLINED, by_user=by_user))
 
     @asynccontextmanager
     async def _open_question(self, asked: Asked) -> AsyncIterator[None]:
@@ -385,14 +394,3 @@ class AcpSession:
         with suppress(Disconnected):  # the session ends with the connection
             self._client.notify("session/update", {"sessionId": self.id, "update": wanted})
             await self._client.room()
-
-
-def _message(question: OpenedQuestion, text: str, *, by_user: bool = True) -> Answer:
-    return Answer(
-        task_id=question.task_id,
-        ask_id=question.asked.ask_id,
-        reply="message",
-        text=text,
-        digest=question.asked.digest,
-        by="user" if by_user else "policy",
-    )

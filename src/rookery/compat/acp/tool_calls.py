@@ -18,18 +18,6 @@ Wire: TypeAlias = dict[str, Any]
 
 LONGEST_OUTPUT = 20_000
 """Characters of a call's output that are shown: its end."""
-_KINDS = {
-    "search_files": "search",
-    "list_files": "search",
-    "codebase_search": "search",
-    "list_code_definition_names": "search",
-    "web_search": "search",
-    "web_fetch": "fetch",
-    "browser_action": "fetch",
-    "switch_mode": "switch_mode",
-    "new_task": "think",
-    "run_agents": "think",
-}
 _KINDS_OF_GROUPS = {
     ToolGroup.READ: "read",
     ToolGroup.EDIT: "edit",
@@ -43,7 +31,14 @@ class EditorCall(Struct):
 
     about: Wire
     diffs: list[Wire]
+    terminal: str = ""
+    """The id of the terminal in which the editor shows its output; empty if it shows text."""
+    viewer: str = ""
+    """The id of a terminal of the editor that runs our viewer of its output; empty if none."""
+    began: bool = False
     output: str = ""
+    """The end of its output; in a terminal, what was not sent yet."""
+    is_unsent: bool = False
     sent_at: int = 0
     """When its output was last sent, in milliseconds."""
 
@@ -66,7 +61,8 @@ def content(block: Wire) -> Wire:
 
 
 def kind_of_call(name: str) -> str:
-    return _KINDS.get(name) or _KINDS_OF_GROUPS.get(traits_of(name).group, "other")
+    traits = traits_of(name)
+    return traits.editor_kind or _KINDS_OF_GROUPS.get(traits.group, "other")
 
 
 def announced(call: ToolCall, call_id: str, cwd: str) -> Wire:
@@ -129,17 +125,48 @@ def question_notes(asked: Asked) -> list[Wire]:
     return [content(text_block(said))] if said else []
 
 
-def ended(call: EditorCall | None, end: ToolFinished) -> Wire:
+def ended(call: EditorCall, end: ToolFinished) -> Wire:
     """The end of a call. An edit keeps its differences; the text is what the model reads."""
-    shown = call.diffs if call else []
     done = end.ending is Ending.DONE
-    if not (shown and done):
-        shown = [*shown, *output_content(end.text, plain=bool(call and call.is_plain))]
+    extra: Wire = {}
+    if call.terminal and call.began:
+        shown = [terminal_content(call.terminal)]
+        left = call.output if call.sent_at else call.output or end.text
+        extra = terminal_end(call.terminal, left, end.exit_code)
+    elif call.viewer:
+        shown = [terminal_content(call.viewer)]
+    elif call.diffs and done:
+        shown = call.diffs
+    else:
+        shown = [*call.diffs, *output_content(end.text, plain=call.is_plain)]
     return {
         "status": "completed" if done else "failed",
         "content": [*shown, *(content(image_block(image)) for image in end.images)],
         "rawOutput": {"text": end.text} | _exit_code(end),
+        **extra,
     }
+
+
+def terminal_content(terminal: str) -> Wire:
+    return {"type": "terminal", "terminalId": terminal}
+
+
+def terminal_begin(terminal: str, cwd: str) -> Wire:
+    """The editor makes a terminal that only shows text: the process is ours."""
+    return {
+        "content": [terminal_content(terminal)],
+        "_meta": {"terminal_info": {"terminal_id": terminal, "cwd": cwd}},
+    }
+
+
+def terminal_output(terminal: str, text: str) -> Wire:
+    return {"_meta": {"terminal_output": {"terminal_id": terminal, "data": text}}}
+
+
+def terminal_end(terminal: str, text: str, exit_code: int | None) -> Wire:
+    known = terminal_output(terminal, text[-LONGEST_OUTPUT:])["_meta"] if text else {}
+    exited = {"terminal_id": terminal, "exit_code": exit_code, "signal": None}
+    return {"_meta": {**known, "terminal_exit": exited}}
 
 
 def output_content(text: str, *, plain: bool) -> list[Wire]:

@@ -34,11 +34,17 @@ class PromptTurn:
         self.ended = anyio.Event()
         self.stop = "end_turn"
         self.error: RpcError | None = None
+        self.begun = anyio.Event()
+        """The task knows of it."""
         self.cancelled = False
         self._model_stop = StopReason.END
         self._refused = False
         self._failure: RequestFailed | None = None
         self._crash = ""
+
+    @property
+    def takes_messages(self) -> bool:
+        return self.begun.is_set() and not self.cancelled
 
     def see(self, fact: Fact) -> None:
         match fact:
@@ -59,6 +65,7 @@ class PromptTurn:
         """End with an error, or with the question that the task asks now."""
         self.stop = self._stop(asked)
         self.error = error or (None if self.cancelled else self._error(asked))
+        self.begun.set()
         self.ended.set()
 
     def _stop(self, asked: Asked | None) -> str:

@@ -19,6 +19,10 @@ from rookery.compat.acp.tool_calls import (
     output_content,
     prepared,
     question_notes,
+    terminal_begin,
+    terminal_content,
+    terminal_end,
+    terminal_output,
     text_block,
 )
 from rookery.core.blocks import Image, Text, Thinking, ToolCall
@@ -63,6 +67,10 @@ class Announced(Struct, frozen=True, kw_only=True):
 
     notices: bool = False
     compaction: bool = False
+    terminals: bool = False
+    """Whether it shows the output of commands in terminals, from fields in `_meta`."""
+    opens_terminals: bool = False
+    """Whether it runs programs in terminals."""
 
 
 def update(kind: str, /, **fields: object) -> Wire:
@@ -120,6 +128,8 @@ class TaskUpdates:
         call = self._calls.get(asked.call_id)
         known = prepared(asked, self._cwd)
         shown = [*known.pop("content", ()), *question_notes(asked)]
+        if call and call.terminal:
+            shown.append(terminal_content(call.terminal))
         return {
             **(call.about if call else {"title": asked.text, "kind": "other"}),
             **known,
@@ -127,6 +137,27 @@ class TaskUpdates:
             "status": "pending",
             **({"content": shown} if shown else {}),
         }
+
+    def lacks_terminal(self, call_id: str) -> bool:
+        """Whether a call is about to run a command whose output is sent as text."""
+        call = self._calls.get(call_id)
+        return call is not None and call.about["kind"] == "execute" and not call.terminal
+
+    def show_in(self, call_id: str, terminal: str) -> None:
+        """A terminal of the client shows the output of a call; if empty, it is sent as text."""
+        if call := self._calls.get(call_id):
+            call.viewer = terminal
+
+    @property
+    def holds_output(self) -> bool:
+        return any(call.is_unsent for call in self._calls.values())
+
+    def held_output(self) -> Iterator[Wire]:
+        """Output that came too soon after an update."""
+        for call_id, call in self._calls.items():
+            if call.is_unsent:
+                call.is_unsent = False
+                yield self._update(call_id, **_live_output(call))
 
     def usage(self) -> list[Wire]:
         """The use of the context window, if it changed and its size is known."""
@@ -185,8 +216,11 @@ class TaskUpdates:
 
     def _announce(self, call: ToolCall) -> Wire:
         shown = announced(call, self.call_id(call.id), self._cwd)
-        self._calls[call.id] = EditorCall(about=shown, diffs=[])
-        return update("tool_call", **shown)
+        made = self._calls[call.id] = EditorCall(about=shown, diffs=[])
+        if not (self._announced.terminals and shown["kind"] == "execute"):
+            return update("tool_call", **shown)
+        made.terminal = shown["toolCallId"]
+        return update("tool_call", **shown, **terminal_begin(made.terminal, self._cwd))
 
     def _from_tools(self, event: Event) -> Iterator[Wire]:
         match event.fact:
@@ -197,13 +231,16 @@ class TaskUpdates:
                 call.diffs = known.get("content", call.diffs)
                 if isinstance(about, ToolStarted):
                     known["status"] = "in_progress"
+                    call.began = True
+                    if terminal := call.terminal or call.viewer:
+                        known["content"] = [terminal_content(terminal)]
                 yield self._update(call_id, **known)
             case OutputStreamed(call_id=call_id, text=text) if call := self._calls.get(call_id):
                 call.output = (call.output + text)[-LONGEST_OUTPUT:]
-                if event.ts - call.sent_at >= PAUSE:
+                call.is_unsent = not call.viewer
+                if call.is_unsent and event.ts - call.sent_at >= PAUSE:
                     call.sent_at = event.ts
-                    shown = output_content(call.output, plain=call.is_plain)
-                    yield self._update(call_id, content=[*call.diffs, *shown])
+                    yield from self.held_output()
             case ToolFinished(call_id=call_id) as end if call_id in self._calls:
                 yield self._update(call_id, **ended(self._calls.pop(call_id), end))
             case StepCancelled() | TaskClosed() | TaskFailed():
@@ -217,8 +254,9 @@ class TaskUpdates:
     def _stopped(self) -> Iterator[Wire]:
         """Calls that have no result, and never get one from this turn."""
         calls, self._calls = self._calls, {}
-        for call_id in calls:
-            yield self._update(call_id, status="failed")
+        for call_id, call in calls.items():
+            shown = terminal_end(call.terminal, call.output, None) if call.terminal else {}
+            yield self._update(call_id, status="failed", **shown)
 
     def _from_engine(self, fact: Fact) -> Iterator[Wire]:
         match fact:
@@ -252,6 +290,13 @@ class TaskUpdates:
         self._is_compacting = status == "in_progress"
         name = f"compaction-{self._compactions}"
         return update("compaction_update", compactionId=name, status=status, **fields)
+
+
+def _live_output(call: EditorCall) -> Wire:
+    if call.terminal:
+        text, call.output = call.output, ""
+        return terminal_output(call.terminal, text)
+    return {"content": [*call.diffs, *output_content(call.output, plain=call.is_plain)]}
 
 
 def _restored(paths: Sequence[str], count: int, kept: Sequence[str]) -> str:
