@@ -3,8 +3,10 @@
 import json
 import os
 import random
+import sqlite3
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -22,13 +24,26 @@ from rookery.core.folds.task_state import fold
 from rookery.core.folds.view import View
 from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.protocol.codec import event_from_json, event_to_json
-from rookery.providers import anthropic, gemini, openai, responses
+from rookery.providers import anthropic, bedrock, gemini, openai, responses
 from rookery.providers.vendors import VENDORS
 from rookery.storage.cli.session_listing import view_of
-from support.foreign_homes import DAY, FAILED, FIXED, LAST, LOOK, NEXT, PROMPT, READ, WRITERS
+from support.foreign_homes import (
+    DAY,
+    FAILED,
+    FIXED,
+    LAST,
+    LOOK,
+    NEWER,
+    NEXT,
+    PROMPT,
+    READ,
+    WRITERS,
+    opencode_database,
+)
 from support.provider_validators import (
     validate_anthropic,
     validate_chat,
+    validate_converse,
     validate_gemini,
     validate_responses,
 )
@@ -64,6 +79,7 @@ def check_resumable(events: list[Event]) -> View:
     validate_anthropic(anthropic.body(request, SEEING))
     validate_responses(responses.body(request, SEEING))
     validate_gemini(gemini.body(request, SEEING))
+    validate_converse(bedrock.body(request, SEEING))
     for vendor in ("openai", "mistral"):
         validate_chat(openai.body(request, SEEING, VENDORS[vendor]))
     return view_of(events)
@@ -184,7 +200,7 @@ def test_a_large_file_is_read_line_by_line(tmp_path: Path):
     count = sum(1 for _ in events)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 43
+    assert count == 44
     assert peak < 16 * MIB
 
 
@@ -214,6 +230,76 @@ def test_messages_that_were_taken_back_are_not_sent(tmp_path: Path):
     assert shape(history(events))[3:] == [("assistant", FIXED), ("user", "note")]
 
 
+@pytest.mark.parametrize("agent", NEWER)
+def test_newer_versions_store_the_same_conversation(agent: str, tmp_path: Path):
+    older, newer = tmp_path / "older", tmp_path / "newer"
+    WRITERS[agent](older, newer / "work")
+    file = NEWER[agent](newer)
+    before = file.read_bytes()
+    events, problems = read(agent, newer)
+    assert problems.reasons == []
+    assert events == read(agent, older)[0]
+    assert found(agent, newer).title == found(agent, older).title
+    assert (file.read_bytes(), [*file.parent.iterdir()]) == (before, [file])
+
+
+@pytest.mark.parametrize("agent", NEWER)
+def test_whatever_is_damaged_in_a_newer_file_the_rest_can_be_resumed(agent: str, tmp_path: Path):
+    file, chance = NEWER[agent](tmp_path), random.Random(agent)
+    whole, importer = file.read_bytes(), IMPORTERS[agent]
+    for _ in range(60):
+        at = chance.randrange(len(whole))
+        file.write_bytes(chance.choice([whole[:at], whole[:at] + b"\xff\0" + whole[at + 2 :]]))
+        for session in importer.find(file.parent):
+            problems = Problems()
+            entries = importer.read(session, problems)
+            if events := list(imported_events(session, agent, entries, "/", problems)):
+                check_resumable(events)
+
+
+@pytest.mark.parametrize(
+    ("revert", "last"),
+    [({"messageID": "msg_004"}, FIXED), ({"messageID": "msg_002", "partID": "prt_003"}, LOOK)],
+)
+def test_what_was_taken_back_in_a_database_is_not_imported(
+    revert: dict[str, str], last: str, tmp_path: Path
+):
+    with closing(sqlite3.connect(opencode_database(tmp_path))) as database, database:
+        database.execute("UPDATE session SET revert = ?", [json.dumps(revert)])
+    events, _ = read("opencode", tmp_path)
+    check_resumable(events)
+    assert shape(history(events))[-2][:2] == ("assistant", last)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE part RENAME TO p; CREATE VIEW part AS SELECT * FROM p",
+        "DROP TABLE message",
+        "UPDATE part SET data = zeroblob(70000000) WHERE id = 'prt_003'",
+        "UPDATE part SET data = 7, id = x'ff'",
+    ],
+)
+def test_an_odd_database_is_reported_or_shows_nothing(change: str, tmp_path: Path):
+    file, importer = opencode_database(tmp_path), IMPORTERS["opencode"]
+    [session] = importer.find(file.parent)
+    with closing(sqlite3.connect(file)) as database, database:
+        database.executescript(change)
+    problems = Problems()
+    entries = importer.read(session, problems)
+    assert READ not in str(list(imported_events(session, "x", entries, "/", problems)))
+    assert problems.count
+
+
+def test_a_database_in_use_is_read_with_its_newest_rows(tmp_path: Path):
+    file = opencode_database(tmp_path)
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        with database:
+            database.execute("UPDATE session SET title = 'Newer'")
+        assert found("opencode", tmp_path).title == "Newer"
+
+
 class TestCommand:
     @pytest.fixture
     def rookery(self, tmp_path: Path) -> Installed:
@@ -233,6 +319,7 @@ class TestCommand:
             again = json.loads(rookery.run("import", agent, "--json").stdout)["sessions"]
             assert [each["state"] for each in again] == ["known"]
         assert len(rookery.sessions()) == len(AGENTS)
+        assert f"{len(AGENTS)} stored, none damaged." in rookery.run("doctor").stdout
         assert "Parser repair" in rookery.run("list").stdout
         assert len(rookery.run("search", "parse.py").stdout.splitlines()) >= len(AGENTS)
         shown = rookery.run("show", again[0]["session"]).stdout
@@ -264,3 +351,12 @@ class TestCommand:
         assert done.returncode == 0
         assert f"1 record of {file} could not be read:\n    line 18: not valid JSON" in done.stderr
         assert os.access(file, os.R_OK)
+
+    @pytest.mark.parametrize("folder", ["/a\0b", "../up", "~"])
+    def test_a_folder_that_cannot_exist_counts_as_unknown(self, rookery: Installed, folder: str):
+        [file] = Path(rookery.environ["HOME"]).rglob("rollout-*.jsonl")
+        spelled = file.read_text().replace(json.dumps(str(rookery.workspace)), json.dumps(folder))
+        file.write_text(spelled)
+        assert rookery.run("import", "codex").returncode == 1
+        assert rookery.run("import", "codex", "--all").returncode == 0
+        assert [each["workspace"] for each in rookery.sessions()] == [str(rookery.workspace)]

@@ -2,8 +2,11 @@
 
 import base64
 import json
+import shutil
+import sqlite3
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -277,3 +280,59 @@ WRITERS: Mapping[str, Callable[[Path, Path], Path]] = {
     each.__name__: each for each in (claude, codex, roo, cline, kilo, opencode, gemini)
 }
 """Each writes the conversation below a home folder, and returns the file that has most of it."""
+
+
+def opencode_database(home: Path) -> Path:
+    """The same conversation as newer versions store it."""
+    WRITERS["opencode"](home, home / "work")
+    data = home / ".local/share/opencode"
+    file, storage = data / "opencode.db", data / "storage"
+    stamps = "time_created INTEGER, time_updated INTEGER, data TEXT"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute(
+            "CREATE TABLE session (id TEXT, parent_id TEXT, directory TEXT, title TEXT, "
+            "revert TEXT, time_updated INTEGER)"
+        )
+        database.execute(f"CREATE TABLE message (id TEXT, session_id TEXT, {stamps})")
+        database.execute(f"CREATE TABLE part (id TEXT, message_id TEXT, session_id TEXT, {stamps})")
+        row = ("ses_1", None, str(home / "work"), "Parser repair", None, DAY)
+        database.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?)", row)
+        database.execute("INSERT INTO session (id, parent_id) VALUES ('ses_2', 'ses_1')")
+        for each in storage.glob("message/ses_1/*.json"):
+            values = (each.stem, "ses_1", DAY, DAY, each.read_text())
+            database.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", values)
+        for each in storage.glob("part/*/*.json"):
+            part = (each.stem, each.parent.name, "ses_1", DAY, DAY, each.read_text())
+            database.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", part)
+    shutil.rmtree(storage)
+    return file
+
+
+def gemini_lines(home: Path) -> Path:
+    """The same conversation as newer versions store it, with a message that was taken back."""
+    old = WRITERS["gemini"](home, home / "work")
+    about = json.loads(old.read_text())
+    first, answer, *rest = [
+        {**each, "id": f"m{number}"} for number, each in enumerate(about.pop("messages"))
+    ]
+    lines = (
+        about,
+        first,
+        {**answer, "toolCalls": []},
+        answer,
+        {"id": "m9", "type": "user", "content": "a message that was taken back"},
+        {"$rewindTo": "m9"},
+        *rest,
+        {"$set": {"lastUpdated": "2025-10-09T08:59:20.000Z"}},
+    )
+    file = old.with_suffix(".jsonl")
+    file.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    old.unlink()
+    return file
+
+
+NEWER: Mapping[str, Callable[[Path], Path]] = {
+    "opencode": opencode_database,
+    "gemini": gemini_lines,
+}
+"""Each writes the same in the form of newer versions, for the folder `work` below the home."""

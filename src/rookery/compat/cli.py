@@ -1,4 +1,4 @@
-"""`rookery import`: sessions of other agents become sessions here."""
+"""`rookery import`: sessions of other agents become sessions here, and their settings ours."""
 
 import hashlib
 import json
@@ -6,23 +6,28 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import NAME
-from rookery.cli.main import resolve_folder
+from rookery.app.foreign_settings import ForeignSetting, foreign_settings
+from rookery.cli.main import resolve_folder, subcommand
 from rookery.compat.importers import claude, codex, gemini, opencode, roo
 from rookery.compat.importers.foreign_sessions import ForeignSession, Importer, Problems
 from rookery.compat.importers.imported_facts import imported_events
 from rookery.core.limits import KIB, MIB
+from rookery.core.settings_reference import Key
 from rookery.core.text.terminal_text import aligned, counted, harmless_line
 from rookery.errors import RookeryError, SettingsError
-from rookery.platform.user_folders import find_places
+from rookery.platform.disk import put, reason
+from rookery.platform.user_folders import Places, find_places
 from rookery.storage.cli.session_listing import (
     age,
     cut,
@@ -33,6 +38,7 @@ from rookery.storage.cli.session_listing import (
 )
 from rookery.storage.session_copies import add_session
 from rookery.storage.sessions import TaskStore
+from rookery.storage.settings_files import find_settings
 
 IMPORTERS = {
     each.name: each
@@ -69,6 +75,12 @@ class ImportOutcome(Struct, frozen=True, kw_only=True):
 )
 @click.option("--here", is_flag=True, help="Import them as sessions of this folder.")
 @click.option(
+    "--settings",
+    "of_settings",
+    is_flag=True,
+    help="List settings, modes, rules and MCP servers instead; with an agent, copy them.",
+)
+@click.option(
     "-w",
     "--workspace",
     type=click.Path(path_type=Path),
@@ -83,6 +95,7 @@ def command(
     session: str | None,
     path: Path | None,
     here: bool,
+    of_settings: bool,
     workspace: Path,
     as_json: bool,
 ) -> int:
@@ -91,6 +104,10 @@ def command(
     Without an agent, list the sessions that were found on this machine. With one, import those of
     this folder. Files of other agents are not changed, and a session is imported only once.
     """
+    if of_settings:
+        if every or session or path or here:
+            raise SettingsError("--settings goes with an agent, -w and --json only.")
+        return _settings(agent, workspace, as_json)
     if agent is None:
         if every or session or path or here:
             raise SettingsError(f"Name an agent: {', '.join(IMPORTERS)}.")
@@ -110,8 +127,15 @@ def command(
 def _found(importer: Importer, roots: Sequence[Path] | None = None) -> list[ForeignSession]:
     """Newest first. Several roots may lead to the same session."""
     folders = importer.roots(Path.home(), os.environ) if roots is None else roots
-    found = {each.id: each for each in chain.from_iterable(map(importer.find, folders))}
-    return sorted(found.values(), key=lambda each: each.updated, reverse=True)
+    sessions = map(_with_folder, chain.from_iterable(map(importer.find, folders)))
+    found = {each.id: each for each in sorted(sessions, key=lambda each: each.updated)}
+    return [*reversed(found.values())]
+
+
+def _with_folder(session: ForeignSession) -> ForeignSession:
+    """With its folder, or without one if it names none that this system could have."""
+    usable = os.path.isabs(session.folder) and "\0" not in session.folder
+    return session if usable else replace(session, folder="")
 
 
 def _chosen(
@@ -258,4 +282,92 @@ def _title(session: ForeignSession, width: int) -> str:
 
 
 def _size(size: int) -> str:
+    """Of a session in a database it is not known."""
+    if not size:
+        return "?"
     return f"{size / MIB:.1f} MB" if size >= MIB else f"{-(-size // KIB)} KB"
+
+
+_USES = {
+    "in place": "read where it is",
+    "copy": "can be copied",
+    "not copied": "is not copied",
+}
+
+
+def _settings(agent: str | None, workspace: Path, as_json: bool) -> int:
+    wanted = [agent] if agent else list(IMPORTERS)
+    everything = foreign_settings(Path.home(), os.environ, workspace)
+    found = [each for each in everything if each.agent in wanted]
+    found.sort(key=lambda each: wanted.index(each.agent))
+    if agent is None or not any(each.use == "copy" for each in found):
+        _list_settings(found, as_json, agent)
+        return 0
+    places = find_places(os.environ)
+    chosen = find_settings(places.settings_file, None, {}, {}).origins
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        states = [(each, _copy(each, places, chosen)) for each in found if each.use == "copy"]
+    if as_json:
+        print(json.dumps({"settings": [_setting_object(each, state) for each, state in states]}))
+    else:
+        print(f"Copied {counted(sum(state == 'copied' for _, state in states), 'setting')}.")
+    return NOT_ALL if any(state == "failed" for _, state in states) else 0
+
+
+def _copy(setting: ForeignSetting, places: Places, chosen: Mapping[Key, str]) -> str:
+    """Copy it, unless there is one already. Returns what became of it, and prints it."""
+    together = ("provider", "model") if setting.kind in ("provider", "model") else (setting.kind,)
+    try:
+        if setting.target:
+            return _copy_file(setting, places.config / setting.target)
+        if setting.command[0] == "config" and any((name,) in chosen for name in together):
+            print(f"You have set {' or '.join(together)}, so {setting.kind} was not copied.")
+            return "known"
+        done = subcommand(setting.command[0]).main([*setting.command[1:]], standalone_mode=False)
+        return "failed" if done else "copied"
+    except RookeryError as error:
+        print(harmless_line(str(error)), file=sys.stderr)
+        return "failed"
+
+
+def _copy_file(setting: ForeignSetting, target: Path) -> str:
+    if target.exists() or target.is_symlink():
+        print(harmless_line(f"{target} already exists."))
+        return "known"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        put(target, [setting.text.encode()])
+    except OSError as error:
+        raise SettingsError(f"{target} could not be written: {reason(error)}.") from error
+    print(harmless_line(f"Copied {setting.path} to {target}."))
+    return "copied"
+
+
+def _list_settings(found: Sequence[ForeignSetting], as_json: bool, agent: str | None) -> None:
+    if as_json:
+        print(json.dumps({"settings": [_setting_object(each, "found") for each in found]}))
+        return
+    if not found:
+        print("No settings of other agents were found.")
+        return
+    home = os.path.expanduser("~")
+    rows = [
+        [each.agent, each.kind, folder_name(str(each.path), home), _USES[each.use], each.note]
+        for each in found
+    ]
+    print("\n".join(aligned([[harmless_line(cell) for cell in row] for row in rows])))
+    if any(each.use == "copy" for each in found):
+        print(f"\nCopy those of an agent with: {NAME} import AGENT --settings")
+    elif agent:
+        print("\nThere is nothing to copy.")
+
+
+def _setting_object(each: ForeignSetting, state: str) -> dict[str, object]:
+    return {
+        "agent": each.agent,
+        "kind": each.kind,
+        "path": str(each.path),
+        "use": each.use,
+        "note": each.note,
+        "state": state,
+    }

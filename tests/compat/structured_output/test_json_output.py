@@ -37,6 +37,7 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.limits import FailureKind
+from rookery.protocol.outcomes import CHOOSE_A_LEVEL
 
 PAGE = Path(__file__).parents[3] / "docs" / "structured-output.md"
 BEGUN = 1_700_000_000_000
@@ -149,7 +150,7 @@ def test_every_example_line_on_the_page_is_really_written():
         REFUSED,
         stream=True,
         code="policy_denied",
-        reason=f"{why} To be asked, run it without -p; --permission-mode sets what runs unasked.",
+        reason=f"{why} {CHOOSE_A_LEVEL}",
     )
     lines += [*failure.splitlines(), *refused.splitlines()]
     assert [each for each in examples("json") if each not in lines] == []

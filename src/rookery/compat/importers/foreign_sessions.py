@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from rookery.core.blocks import PICTURE_LEFT_OUT, Image, Text, ToolCall, image_facts
+from rookery.core.blocks import PICTURE_LEFT_OUT, SHOWN_TYPES, Image, Text, ToolCall, image_facts
 from rookery.core.facts import Usage
 from rookery.core.limits import KIB, MIB
 from rookery.core.text.characters import whole
@@ -24,10 +24,10 @@ from rookery.platform.disk import reason
 
 LONGEST_LINE = 64 * MIB
 LARGEST_FILE = 256 * MIB
-"""Of a file that is one JSON value, which cannot be read piece by piece."""
+"""Of a file that cannot be read piece by piece, such as one JSON value."""
+TOO_LARGE = f"larger than {LARGEST_FILE // MIB} MiB"
 HEAD = 256 * KIB
 REASONS_KEPT = 5
-_SHOWN_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _LATEST = 4_102_444_800_000
 """Milliseconds until 2100. A later time would move everything after it."""
 _MOST_TOKENS = 10**12
@@ -187,7 +187,7 @@ def json_array(path: Path, problems: Problems) -> list[Record]:
 def _content(path: Path, problems: Problems) -> bytes:
     try:
         if path.stat().st_size > LARGEST_FILE:
-            problems.add(path.name, f"larger than {LARGEST_FILE // MIB} MiB")
+            problems.add(path.name, TOO_LARGE)
             return b""
         return path.read_bytes()
     except OSError as error:
@@ -269,7 +269,7 @@ def inline_image(data: object) -> Image | None:
         facts = image_facts(base64.b64decode(spelled, validate=True))
     except ValueError:
         return None
-    if not facts or facts.media_type not in _SHOWN_IMAGES or not facts.pixels:
+    if not facts or facts.media_type not in SHOWN_TYPES or not facts.pixels:
         return None
     return Image(media_type=facts.media_type, data=spelled)
 

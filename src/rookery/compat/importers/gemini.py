@@ -1,6 +1,8 @@
-"""Sessions of Gemini CLI: `tmp/<project>/chats/session-*.json`, one file for each.
+"""Sessions of Gemini CLI: `tmp/<project>/chats/session-*.jsonl`, one file for each.
 
-The project is the SHA-256 of its path, or a name with the path in `.project_root` beside `chats`.
+A line is a message, an update of one with its id, or says what was rewound. Older versions wrote
+one JSON object, `session-*.json`. The project is the SHA-256 of its path, or a name with the path
+in `.project_root` beside `chats`.
 """
 
 import re
@@ -9,6 +11,8 @@ from pathlib import Path
 
 from rookery.compat.importers.foreign_sessions import (
     HEAD,
+    LARGEST_FILE,
+    TOO_LARGE,
     AgentEntry,
     Entry,
     ForeignSession,
@@ -21,6 +25,7 @@ from rookery.compat.importers.foreign_sessions import (
     files_below,
     inline_image,
     json_file,
+    json_lines,
     measured,
     milliseconds,
     number,
@@ -44,13 +49,13 @@ def _roots(home: Path, environ: Mapping[str, str]) -> list[Path]:
 
 
 def _find(root: Path) -> Iterator[ForeignSession]:
-    name = "session-*.json"
-    for path in files_below(root, name, f"chats/{name}", f"*/chats/{name}"):
-        yield _listed(path)
+    for name in ("session-*.json", "session-*.jsonl"):
+        for path in files_below(root, name, f"chats/{name}", f"*/chats/{name}"):
+            yield _listed(path)
 
 
 def _listed(path: Path) -> ForeignSession:
-    """From the beginning of the file only, which has all of it but the messages."""
+    """From the beginning of the file only."""
     head = _beginning(path)
     updated, size = measured(path)
     return ForeignSession(
@@ -82,13 +87,36 @@ def _field(pattern: re.Pattern[str], head: str) -> str:
 
 
 def _read(session: ForeignSession, problems: Problems) -> Iterator[Entry]:
-    for message in records(json_file(session.path, problems).get("messages")):
+    for message in _messages(session.path, problems):
         ts = milliseconds(message.get("timestamp"))
         words, images = _said(message.get("content"))
         if message.get("type") == "user":
             yield UserEntry(text=words, images=tuple(images), ts=ts)
         elif message.get("type") == "gemini":
             yield from _answer(message, words, ts)
+
+
+def _messages(path: Path, problems: Problems) -> list[Record]:
+    if path.suffix == ".json":
+        return records(json_file(path, problems).get("messages"))
+    if measured(path)[1] > LARGEST_FILE:
+        problems.add(path.name, TOO_LARGE)
+        return []
+    kept: dict[str, Record] = {}
+    replaced: list[Record] = []
+    for line in json_lines(path, problems):
+        match line:
+            case {"$rewindTo": str(first)}:
+                known = list(kept)
+                for taken_back in known[known.index(first) if first in kept else 0 :]:
+                    del kept[taken_back]
+            case {"$set": {"messages": [*messages]}}:
+                replaced = records(messages)
+            case {"id": str(message_id)}:
+                kept[message_id] = line
+            case _:
+                pass
+    return replaced or list(kept.values())
 
 
 def _said(content: object) -> tuple[str, list[Image]]:

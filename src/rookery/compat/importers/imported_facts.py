@@ -22,6 +22,7 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import Text, ToolCall
 from rookery.core.facts import (
     Answered,
+    Asked,
     AssistantSpoke,
     CompletionOffered,
     Condensed,
@@ -51,8 +52,11 @@ OTHER_AGENT = (
     "names: use only the tools you have now. Files may have changed since; read them again before "
     "you change them."
 )
-_LIMITS_START_AGAIN = Answered(
-    ask_id="imported", ask=AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, reply="yes", by="policy"
+_LIMITS_START_AGAIN = (
+    Asked(ask_id="imported", ask=AskKind.AUTO_APPROVAL_MAX_REQ_REACHED),
+    Answered(
+        ask_id="imported", ask=AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, reply="yes", by="policy"
+    ),
 )
 """What the other agent has used does not count towards the limits of a run here."""
 _MAIN_ARGUMENTS = (
@@ -116,7 +120,8 @@ class _ImportedLog:
             return
         if self._words:
             yield self._event(CompletionOffered(result=self._words, spoken=True))
-        yield self._event(_LIMITS_START_AGAIN)
+        for fact in _LIMITS_START_AGAIN:
+            yield self._event(fact)
         yield self._event(Reminded(text=OTHER_AGENT.format(agent=agent)))
         yield self._event(Noted(text=f"Imported from {agent}, session {self._session.id}."))
 

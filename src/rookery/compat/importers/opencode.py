@@ -1,13 +1,20 @@
-"""Sessions of opencode: `storage/session/<project>/<id>.json`, and a file per message and part.
+"""Sessions of opencode: the database `opencode.db`, with a row per session, message and part.
 
+Before version 1.2 they were `storage/session/<project>/<id>.json`, and a file per message and part.
 Ids increase, so files in the order of their names are in the order of the conversation. Sessions
 with a parent are the work of sub-agents; their results are in the parent.
+
+A database is only read: one that is in use through a read-only connection, any other without locks.
 """
 
-from collections.abc import Iterator, Mapping
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 from rookery.compat.importers.foreign_sessions import (
+    LONGEST_LINE,
     AgentEntry,
     Entry,
     ForeignSession,
@@ -17,6 +24,7 @@ from rookery.compat.importers.foreign_sessions import (
     ResultEntry,
     SummaryEntry,
     UserEntry,
+    decode,
     dollars,
     files_below,
     inline_image,
@@ -32,21 +40,34 @@ from rookery.compat.importers.foreign_sessions import (
 from rookery.core.blocks import Image, Text, ToolCall
 from rookery.core.facts import Usage
 
+_TABLES = (b"session", b"message", b"part")
+_SESSIONS = """SELECT id, directory, title, time_updated FROM session
+    WHERE parent_id IS NULL ORDER BY id"""
+_REVERT = "SELECT revert FROM session WHERE id = ?"
+_MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
+_PARTS = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
+_Identified: TypeAlias = tuple[str, Record]
+"""A message or a part, with its id."""
+_Message: TypeAlias = tuple[Record, list[Record]]
+"""A message and its parts."""
+
 
 def _roots(home: Path, environ: Mapping[str, str]) -> list[Path]:
-    return [Path(environ.get("XDG_DATA_HOME") or home / ".local/share") / "opencode/storage"]
+    return [Path(environ.get("XDG_DATA_HOME") or home / ".local/share") / "opencode"]
 
 
 def _find(root: Path) -> Iterator[ForeignSession]:
-    for path in files_below(root, "session/*/*.json"):
+    for path in files_below(root, "session/*/*.json", "storage/session/*/*.json"):
         about = json_file(path, Problems())
         if about and not about.get("parentID"):
-            yield _listed(root, path, about)
+            yield _listed(path.parents[2], path, about)
+    for path in files_below(root, "opencode*.db"):
+        yield from _listed_rows(path)
 
 
-def _listed(root: Path, path: Path, about: Record) -> ForeignSession:
-    messages = files_below(root / "message" / path.stem, "*.json")
-    project = root / "project" / f"{path.parent.name}.json"
+def _listed(storage: Path, path: Path, about: Record) -> ForeignSession:
+    messages = files_below(storage / "message" / path.stem, "*.json")
+    project = storage / "project" / f"{path.parent.name}.json"
     worktree = text(json_file(project, Problems()).get("worktree")) if project.is_file() else ""
     return ForeignSession(
         agent="opencode",
@@ -59,20 +80,114 @@ def _listed(root: Path, path: Path, about: Record) -> ForeignSession:
     )
 
 
+def _listed_rows(path: Path) -> Iterator[ForeignSession]:
+    """The sessions of a database; none if it cannot be read."""
+    with suppress(sqlite3.Error), _opened(path) as database:
+        for session_id, folder, title, updated in database.execute(_SESSIONS):
+            yield ForeignSession(
+                agent="opencode",
+                id=_words(session_id),
+                path=path,
+                folder=_words(folder),
+                title=_words(title),
+                updated=milliseconds(updated),
+            )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Raises `sqlite3.Error` if it is not such a database."""
+    log = path.with_name(f"{path.name}-wal")
+    how = "mode=ro" if measured(log)[1] else "immutable=1"
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as database:
+        database.text_factory = bytes  # it may not be UTF-8
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_LINE)
+        database.execute("PRAGMA trusted_schema = OFF")
+        kinds = dict(database.execute("SELECT name, type FROM sqlite_master"))
+        if any(kinds.get(table) != b"table" for table in _TABLES):
+            raise sqlite3.DatabaseError("not a database of opencode")  # a view could run for ever
+        yield database
+
+
+def _words(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
+
+
+def _decoded(value: object, place: str, problems: Problems) -> Record:
+    """The object in a column; empty if it has none."""
+    try:
+        found = decode(value) if isinstance(value, bytes) else None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        problems.add(place, "not a JSON object")
+    return record(found)
+
+
 def _read(session: ForeignSession, problems: Problems) -> Iterator[Entry]:
+    stored = _from_rows if session.path.suffix == ".db" else _from_files
+    for message, parts in stored(session, problems):
+        yield from _entries(message, parts)
+
+
+def _from_files(session: ForeignSession, problems: Problems) -> Iterator[_Message]:
     storage = session.path.parents[2]
-    for file in files_below(storage / "message" / session.id, "*.json"):
-        if not (message := json_file(file, problems)):
+
+    def objects(folder: Path) -> Iterator[_Identified]:
+        for file in files_below(folder, "*.json"):
+            if found := json_file(file, problems):
+                yield file.stem, found
+
+    messages = (
+        (message_id, message, objects(storage / "part" / message_id))
+        for message_id, message in objects(storage / "message" / session.id)
+    )
+    yield from _kept(record(json_file(session.path, problems).get("revert")), messages)
+
+
+def _from_rows(session: ForeignSession, problems: Problems) -> Iterator[_Message]:
+    """The messages up to damage, if there is any."""
+
+    def objects(query: str, value: str) -> Iterator[_Identified]:
+        for row_id, data in database.execute(query, (value,)):
+            if found := _decoded(data, _words(row_id), problems):
+                yield _words(row_id), found
+
+    try:
+        with _opened(session.path) as database:
+            [[revert]] = database.execute(_REVERT, (session.id,))
+            messages = (
+                (message_id, message, objects(_PARTS, message_id))
+                for message_id, message in objects(_MESSAGES, session.id)
+            )
+            reverted = _decoded(revert, "revert", problems) if revert else {}
+            yield from _kept(reverted, messages)
+    except sqlite3.Error as error:
+        problems.add(session.path.name, str(error))
+
+
+def _kept(
+    reverted: Record, messages: Iterable[tuple[str, Record, Iterable[_Identified]]]
+) -> Iterator[_Message]:
+    """The messages with their parts, up to what the user took back."""
+    last, first_part = text(reverted.get("messageID")), text(reverted.get("partID"))
+    for message_id, message, parts in messages:
+        if message_id != last:
+            yield message, [part for _, part in parts]
             continue
-        files = files_below(storage / "part" / file.stem, "*.json")
-        parts = [part for each in files if (part := json_file(each, problems))]
-        ts = milliseconds(record(message.get("time")).get("created"))
-        if message.get("role") == "user":
-            yield from _prompt(parts, ts)
-        elif message.get("summary") is True:
-            yield SummaryEntry(text="\n".join(_texts(parts)), ts=ts)
-        else:
-            yield from _answer(message, parts, ts)
+        if first_part:
+            yield message, [part for part_id, part in parts if part_id < first_part]
+        return
+
+
+def _entries(message: Record, parts: list[Record]) -> Iterator[Entry]:
+    ts = milliseconds(record(message.get("time")).get("created"))
+    if message.get("role") == "user":
+        yield from _prompt(parts, ts)
+    elif message.get("summary") is True:
+        yield SummaryEntry(text="\n".join(_texts(parts)), ts=ts)
+    else:
+        yield from _answer(message, parts, ts)
 
 
 def _texts(parts: list[Record]) -> list[str]:

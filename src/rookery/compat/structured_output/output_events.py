@@ -114,7 +114,12 @@ class StructuredOutput:
         if isinstance(event.fact, AssistantSpoke):
             self._speech.latest = event.fact.words or self._speech.latest
         match event.fact:
-            case AssistantSpoke(usage=usage) | RequestFailed(usage=usage) | Condensed(usage=usage):
+            case (
+                AssistantSpoke(usage=usage)
+                | RequestFailed(usage=usage)
+                | Condensed(usage=usage)
+                | Noted(usage=Usage() as usage)
+            ):
                 self._usage = added(self._usage, usage)
             case _:
                 pass
@@ -208,7 +213,8 @@ class StructuredOutput:
             case TaskFailed(message=message):
                 self._failure = message or REASONS["task_failed"]
                 yield self._error(ts, "task_failed", message)
-            case Noted(text=text):
+            case Noted(text=text, usage=usage):
+                self._usage = added(self._usage, usage or Usage())
                 yield self._row(ts, "assistant", text, "note")
             case Rewound():
                 self._completion = None
