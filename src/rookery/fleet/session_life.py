@@ -1,0 +1,347 @@
+"""One life of a session: from its checkout on this worker to its end, a question, or a stop.
+
+A life begins where the journal ends, so it does not matter whether the one before it was ended or
+killed, or on which worker it was. What that one changed after its last checkpoint is lost with its
+machine; the session says so before it continues.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from rookery.app.local_host import Consent, open_host
+from rookery.app.model_choice import ModelChoice, choose_model
+from rookery.core.asks import CATEGORY, AskCategory, AskKind
+from rookery.core.commands import OpenTask, ReopenTask
+from rookery.core.facts import (
+    Asked,
+    CompletionOffered,
+    Event,
+    FilesChanged,
+    ToolFinished,
+    ToolStarted,
+)
+from rookery.core.folds.task_state import fold
+from rookery.core.levels import Level
+from rookery.core.settings import Settings
+from rookery.errors import RookeryError
+from rookery.faults import kp
+from rookery.fleet.checkouts import (
+    PROTOCOLS,
+    SavedCheckpoint,
+    SessionCheckout,
+    check_name,
+)
+from rookery.fleet.database import reported
+from rookery.fleet.journal import FleetDatabase, PostgresJournals, TakenOver
+from rookery.fleet.live_text import Watcher, show_text
+from rookery.fleet.orders import Given, SessionOrder, seconds_left
+from rookery.platform.user_folders import Places, find_places
+from rookery.protocol.attend import Displays, Fate, Leave, Response, RunEnd, Say, attend
+from rookery.protocol.codec import Host
+from rookery.protocol.outcomes import Unattended
+from rookery.protocol.worker_channel import WorkerGreeting
+from rookery.storage.sessions import TaskStore
+from rookery.storage.settings_files import find_settings
+
+Kind: TypeAlias = Literal["completed", "failed", "retry", "asked", "cancelled", "drained"]
+AGAIN = ("rate_limited", "stalled")
+"""Failures of the model's provider after which a later life may succeed."""
+_SAVE = """
+insert into rookery.checkpoints (task, seq, commit, ref)
+select task, %(seq)s, %(commit)s, %(ref)s from rookery.journals
+where task = %(task)s and token = %(token)s
+on conflict (task) do update
+    set seq = excluded.seq, commit = excluded.commit, ref = excluded.ref
+"""
+
+
+class LifeEnd(Struct, frozen=True, kw_only=True):
+    kind: Kind
+    text: str = ""
+    """The result, or the question."""
+    reason: str = ""
+    code: str = ""
+    digest: str = ""
+
+
+Told: TypeAlias = Literal["cancel", "drain", "over"] | Watcher
+
+
+class Orders(Protocol):
+    """Tells a life to stop, and who wants to see its text."""
+
+    def wait(self) -> Told:
+        """Blocks a thread until there is something to tell."""
+        ...
+
+
+class LifePlace(Struct, frozen=True):
+    """Where lives run: what a worker was started with."""
+
+    address: str
+    executor: str
+    root: Path
+    highest: Level | None
+    """The level that no order exceeds; None for that of the settings."""
+    lease: float
+    secret: str
+    """Proves to managers that text comes from this slot."""
+    protocols: str = PROTOCOLS
+    """What git may use to reach remotes, separated by colons."""
+
+
+class Life:
+    def __init__(self, place: LifePlace, order: SessionOrder, given: Given | None) -> None:
+        self._place = place
+        self._order = order
+        self._given = given
+        check_name(order.session_id)
+        check_name(order.ref)
+        self._journals = PostgresJournals(place.address, place.executor, place.lease)
+        self._database = FleetDatabase(place.address, place.executor)
+        self._checkout = SessionCheckout(place.root, order.repo, order.session_id, place.protocols)
+        self._changed = anyio.Event()
+        self._seq = 0
+        self._result = ""
+
+    async def run(self, orders: Orders) -> LifeEnd:
+        """Raises `StorageError` if the database is lost, and `TakenOver` if the lease is."""
+        try:
+            return await self._run(orders)
+        except BaseExceptionGroup as errors:
+            raise first_error(errors) from errors
+        finally:
+            self._journals.close()
+            self._database.close()
+
+    async def _run(self, orders: Orders) -> LifeEnd:
+        session_id = self._order.session_id
+        # a life that lost the database could not release the session; this slot has no other
+        self._journals.fence(self._place.executor)
+        stored: Sequence[Event] = ()
+        if self._journals.exists(session_id):
+            stored = self._journals.read(session_id)
+        saved = self._last_checkpoint()
+        lost = lost_changes(stored, saved.seq if saved else 0)
+        if (done := fold(stored).completion) is not None and not lost:
+            return LifeEnd(kind="completed", text=done)  # the worker was lost right after it
+        try:
+            await anyio.to_thread.run_sync(self._checkout.prepare, self._order.ref, saved)
+        except (RookeryError, OSError) as error:
+            return LifeEnd(kind="retry", reason=str(error), code="task_failed")
+        kp("fleet.checked_out")
+        respond = FleetResponder(lost, self._given, automatic=self._level is Level.AUTO)
+        end = LifeEnd(kind="drained")
+        async with self._host() as host:
+            first = OpenTask(
+                task_id=session_id,
+                text=self._order.text,
+                mode=self._order.mode or self._settings.mode,
+                level=self._level,
+            )
+            await host.send(ReopenTask(task_id=session_id, level=self._level) if stored else first)
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._save_checkpoints)
+                group.start_soon(self._watch, orders, host, group)
+                with anyio.move_on_after(self._remaining) as limit:
+                    run = await attend(
+                        host,
+                        session_id,
+                        display=Displays(self, respond),
+                        respond=respond,
+                        after=stored[-1].seq if stored else 0,
+                    )
+                    end = self._end_of(run, respond)
+                if limit.cancelled_caught:
+                    reason = f"The session's {self._order.timeout:g} s are up."
+                    end = LifeEnd(kind="failed", reason=reason, code="timeout")
+                group.cancel_scope.cancel()
+        if self._stopped == "cancel":
+            end = LifeEnd(kind="cancelled", reason="The session was cancelled.")
+        with anyio.CancelScope(shield=True):
+            unsaved = await anyio.to_thread.run_sync(self._save)
+        if unsaved and end.kind != "drained":
+            reason = f"The files of the session could not be pushed: {unsaved}"
+            return LifeEnd(kind="failed", text=end.text, reason=reason, code="task_failed")
+        if not unsaved:
+            await anyio.to_thread.run_sync(self._checkout.remove)
+        return end
+
+    _stopped: str = ""
+
+    async def _watch(self, orders: Orders, host: Host, group: TaskGroup) -> None:
+        shown: set[str] = set()
+        while isinstance(
+            told := await anyio.to_thread.run_sync(orders.wait, abandon_on_cancel=True), Watcher
+        ):
+            if told.url not in shown:
+                shown.add(told.url)
+                group.start_soon(self._show_text, told, host, shown)
+        self._stopped = told
+        if told != "over":
+            group.cancel_scope.cancel()
+
+    async def _show_text(self, watcher: Watcher, host: Host, shown: set[str]) -> None:
+        greeting = WorkerGreeting(
+            executor=self._place.executor,
+            secret=self._place.secret,
+            session_id=self._order.session_id,
+        )
+        await show_text(watcher, host, greeting)
+        shown.discard(watcher.url)
+
+    def _host(self) -> AbstractAsyncContextManager[Host]:
+        places = find_places(os.environ)
+        settings = self._settings
+        choose = partial(_choose, places)
+        return open_host(
+            settings,
+            choose(settings),
+            TaskStore(places),
+            self._checkout.folder,
+            places,
+            Consent(level=self._level, acts_anyway=True, attended=False),
+            choose=choose,
+            logs=self._journals,
+        )
+
+    @property
+    def _settings(self) -> Settings:
+        """The worker's own settings. A repository of the fleet sets none."""
+        places = find_places(os.environ)
+        return find_settings(places.settings_file, None, os.environ, {}).settings
+
+    @property
+    def _level(self) -> Level:
+        highest = self._place.highest or self._settings.level(once=True)
+        ordered = Level(self._order.level) if self._order.level else highest
+        return min(ordered, highest, key=list(Level).index)
+
+    def show(self, event: Event) -> None:
+        """Note what happened, for checkpoints and the result."""
+        if event.fact.lasting:
+            self._seq = event.seq
+        match event.fact:
+            case FilesChanged(before=before, after=after) if before != after:
+                self._changed.set()
+            case CompletionOffered(result=result):
+                self._result = result
+            case _:
+                pass
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        pass
+
+    async def _save_checkpoints(self) -> None:
+        """Push a checkpoint after files changed. Changes during a push are in the next one."""
+        while True:
+            await self._changed.wait()
+            self._changed = anyio.Event()
+            await anyio.to_thread.run_sync(self._save)
+
+    def _save(self) -> str:
+        """Push the files, and record it if this worker still has the lease. Returns why the files
+        were not pushed; empty if they were."""
+        seq, token = self._seq, self._journals.tokens.get(self._order.session_id)
+        if token is None:
+            return ""
+        try:
+            saved = self._checkout.save(seq, token)
+        except RookeryError as error:
+            return str(error)
+        kp("fleet.pushed")
+        values: dict[str, object] = {"task": self._order.session_id, "token": token, "seq": seq}
+        with reported("did not record a checkpoint"):
+            values |= {"commit": saved.commit, "ref": saved.ref}
+            recorded = self._database.execute(_SAVE, values).rowcount
+        if not recorded:  # the next push would remove the checkpoint that counts
+            raise TakenOver(f"Another worker has taken over session {self._order.session_id}.")
+        return ""
+
+    @property
+    def _remaining(self) -> float | None:
+        return seconds_left(self._database, self._order)
+
+    def _last_checkpoint(self) -> SavedCheckpoint | None:
+        with reported("did not answer"):
+            found = self._database.execute(
+                "select seq, commit, ref from rookery.checkpoints where task = %s",
+                [self._order.session_id],
+            ).fetchone()
+        return SavedCheckpoint(*found) if found else None
+
+    def _end_of(self, end: RunEnd, respond: "FleetResponder") -> LifeEnd:
+        if respond.question:
+            asked = respond.question
+            return LifeEnd(kind="asked", text=asked.text, digest=asked.digest, code=asked.ask)
+        if end.fate is Fate.COMPLETED:
+            return LifeEnd(kind="completed", text=self._result, reason=end.reason, code=end.code)
+        kind: Kind = "retry" if end.code in AGAIN else "failed"
+        return LifeEnd(kind=kind, text=self._result, reason=end.reason, code=end.code)
+
+
+class FleetResponder(Unattended):
+    """Answers what a rule can answer. A question for a person ends the life; the next one has
+    the answer, and gives it if the question is about the same action."""
+
+    def __init__(self, opening: str, given: Given | None, *, automatic: bool) -> None:
+        super().__init__(opening, automatic=automatic)
+        self._answer_given = given
+        self.question: Asked | None = None
+
+    async def __call__(self, asked: Asked) -> Response:
+        for_a_person = CATEGORY[asked.ask] is AskCategory.INTERACTIVE
+        if not for_a_person or asked.ask is AskKind.CONDENSE:
+            return await super().__call__(asked)
+        given, self._answer_given = self._answer_given, None
+        if given and given.digest == asked.digest:
+            return Say(given.reply, given.text)
+        self.question = asked
+        return Leave("The session waits for an answer.", "needs_human")
+
+
+def lost_changes(events: Sequence[Event], saved: int) -> str:
+    """What to say about changes after event `saved`, whose files are not here; empty if none."""
+    paths = dict.fromkeys(
+        change.path
+        for event in events
+        if event.seq > saved and isinstance(event.fact, ToolStarted)
+        for change in event.fact.changes
+    )
+    commands = dict.fromkeys(
+        event.fact.command
+        for event in events
+        if event.seq > saved and isinstance(event.fact, ToolStarted) and event.fact.command
+    )
+    changed = any(
+        event.seq > saved and isinstance(event.fact, FilesChanged | ToolFinished)
+        for event in events
+    )
+    if not changed or not (paths or commands):
+        return ""
+    what = [f"changes to {', '.join(paths)}"] if paths else []
+    what += [f"changes by these commands: {'; '.join(commands)}"] if commands else []
+    return (
+        "The worker that ran this session was lost, and another one continues it. These were not "
+        f"pushed and may be lost: {'; '.join(what)}. Look at the files before you continue."
+    )
+
+
+def _choose(places: Places, settings: Settings) -> ModelChoice:
+    return choose_model(settings, os.environ, places.keys_file, None)
+
+
+def first_error(error: BaseException) -> BaseException:
+    """The first exception in nested groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,351 @@
+"""Sessions on real workers, with a real PostgreSQL and a git remote."""
+
+import json
+import os
+import pickle
+import shlex
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from dbos import DBOSClient
+from msgspec.structs import replace
+
+from rookery.core.facts import Answered, Ending, Event, ToolFinished, ToolStarted
+from rookery.core.fleet_rows import FleetSession, FleetState
+from rookery.errors import CommandRejected
+from rookery.fleet.cli import _report
+from rookery.fleet.database import connect
+from rookery.fleet.journal import FleetDatabase
+from rookery.fleet.orders import Fleet, Given, SessionOrder, dbos_address, seconds_left
+from support.fleet_machines import (
+    KEY,
+    Machine,
+    Start,
+    events,
+    new_remote,
+    pushed_files,
+    submit,
+    until,
+    wait,
+)
+from support.repositories import git
+
+SCRIPT = """
+- calls:
+    - tool: write_to_file
+      arguments: {path: one.txt, content: "one\\n"}
+- calls:
+    - tool: execute_command
+      arguments:
+        command: "echo two $OPENAI_API_KEY $ROOKERY_FLEET_DATABASE >> two.txt; cat two.txt"
+- say: Done.
+"""
+SLOW = SCRIPT.replace("- say: Done.", "- say: Done.\n  pause: 600")
+"""It hangs before its last answer."""
+AGAIN = SCRIPT + "- say: Done.\n"
+"""It is done once more if what it changed last was lost after it was done."""
+FILES = {"one.txt": "one", "readme.txt": "Read me.", "two.txt": "two"}
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+AUTO = ("--permission-mode", "auto")
+
+
+def calls_done(found: Sequence[Event]) -> Counter[str]:
+    """How often each call was started that did not fail."""
+    started = Counter(e.fact.call_id for e in found if isinstance(e.fact, ToolStarted))
+    assert all(e.fact.ending is Ending.DONE for e in found if isinstance(e.fact, ToolFinished)), (
+        found
+    )
+    return started
+
+
+def both_calls_are_pushed(address: str, session_id: str, remote: Path) -> bool:
+    done = [e for e in events(address, session_id) if isinstance(e.fact, ToolFinished)]
+    with connect(address) as database:
+        saved = database.execute("select max(seq) from rookery.checkpoints").fetchone()
+    return (
+        len(done) == 2 and saved != (None,) and pushed_files(address, session_id, remote) == FILES
+    )
+
+
+def test_sessions_run_by_priority_and_their_files_are_pushed_and_no_secret_is_stored(
+    address: str, remote: Path, start: Start
+):
+    worker = start("a", SCRIPT, *AUTO)
+    worker.wait_until_ready()
+    worker.signal(signal.SIGSTOP)
+    order = ["run", "--fleet", "Go", "--repo", str(remote), "--ref", "main", "--session-id"]
+    assert rookery(worker, *order, "late", "--detach", "--priority", "20") == "late\n"
+    assert rookery(worker, *order, "soon", "--detach", "--priority", "5") == "soon\n"
+    worker.signal(signal.SIGCONT)
+    assert rookery(worker, "fleet", "wait", "late") == "Done.\n"
+    listed = json.loads(rookery(worker, "fleet", "list", "--json"))
+    assert {(each["session_id"], each["state"]) for each in listed["sessions"]} == {
+        ("soon", "completed"),
+        ("late", "completed"),
+    }
+    assert events(address, "soon")[-1].ts < events(address, "late")[0].ts
+    shown = rookery(worker, "fleet", "show", "late").splitlines()
+    assert len(shown) == len(events(address, "late"))
+    for each in listed["sessions"]:
+        assert git(remote, "rev-parse", "--verify", each["checkpoint"])
+    for name in ("soon", "late"):
+        assert pushed_files(address, name, remote) == FILES
+        assert set(calls_done(events(address, name)).values()) == {1}
+    stored = everything_in(address)
+    assert "echo two" in stored
+    assert KEY not in stored
+    with closing(Fleet(address)) as fleet:
+        with pytest.raises(CommandRejected, match="is completed already"):
+            fleet.cancel("late")
+        [slot] = [each for each in fleet.workers() if each.state != "lost"]
+    assert (slot.name, slot.state) == ("a", "ready")
+
+
+class Harmful:
+    """Touches a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self._path,)
+
+
+def test_a_pickled_value_in_the_database_runs_no_code_on_workers(
+    address: str, remote: Path, start: Start, tmp_path: Path
+):
+    start("a", SCRIPT, *AUTO).wait_until_ready()
+    assert pickle.loads(pickle.dumps(Harmful(tmp_path / "here"))) is None
+    assert (tmp_path / "here").exists()
+    client = DBOSClient(system_database_url=dbos_address(address))
+    place = {"workflow_id": "s1", "queue_name": "rookery", "queue_partition_key": str(remote)}
+    client.enqueue({"workflow_name": "session", **place}, Harmful(tmp_path / "there"))
+    submit(address, "s2", remote)
+    assert wait(address, "s2").state == "completed"
+    client.destroy()
+    with connect(address) as database:
+        state = "select status from dbos.workflow_status where workflow_uuid = 's1'"
+        until(lambda: database.execute(state).fetchone() != ("ENQUEUED",))
+    assert not (tmp_path / "there").exists()
+
+
+def rookery(machine: Machine, *words: str) -> str:
+    """The output of a command that succeeds."""
+    command = [sys.executable, "-m", "rookery", *words]
+    done = subprocess.run(command, env=machine.environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def everything_in(address: str) -> str:
+    """Every row of every table, as text; bytes as what they spell."""
+    with connect(address) as database:
+        tables = database.execute(
+            "select format('%I.%I', schemaname, tablename) from pg_tables "
+            "where schemaname in ('rookery', 'dbos')"
+        ).fetchall()
+        rows = [row for (name,) in tables for row in database.execute(f"select * from {name}")]
+    return repr(rows)
+
+
+def test_a_lost_worker_is_taken_over_from_its_last_checkpoint(
+    address: str, remote: Path, start: Start
+):
+    lost = start("a", SLOW, *AUTO)
+    lost.wait_until_ready()
+    submit(address, "s1", remote)
+    until(lambda: both_calls_are_pushed(address, "s1", remote))
+    lost.kill()
+    start("b", SCRIPT, *AUTO).wait_until_ready()
+    ended = wait(address, "s1")
+    assert (ended.state, ended.result) == ("completed", "Done.")
+    assert ended.worker.startswith("b/")
+    assert pushed_files(address, "s1", remote) == FILES
+    found = events(address, "s1")
+    assert set(calls_done(found).values()) == {1}
+    assert not any("may be lost" in text for text in messages(found))
+    with closing(Fleet(address)) as fleet:
+        assert {each.name: each.state for each in fleet.workers()} == {"a": "lost", "b": "ready"}
+
+
+def messages(found: Sequence[Event]) -> list[str]:
+    return [e.fact.text for e in found if isinstance(e.fact, Answered)]
+
+
+def test_what_a_lost_worker_had_not_pushed_is_said_in_the_session(
+    address: str, remote: Path, start: Start
+):
+    lost, other = start("a", SLOW, *AUTO), start("b", SCRIPT, *AUTO)
+    lost.wait_until_ready()
+    nowhere = f'[url "/nowhere"]\n\tpushInsteadOf = {remote}\n'
+    (Path(lost.environ["HOME"]) / ".gitconfig").write_text(nowhere)
+    other.wait_until_ready()
+    other.signal(signal.SIGSTOP)
+    submit(address, "s1", remote)
+    until(lambda: len([e for e in events(address, "s1") if isinstance(e.fact, ToolFinished)]) == 2)
+    lost.kill()
+    other.signal(signal.SIGCONT)
+    ended = wait(address, "s1")
+    assert (ended.state, ended.result) == ("completed", "Done.")
+    [said] = [text for text in messages(events(address, "s1")) if "may be lost" in text]
+    assert "changes to one.txt" in said
+    assert "echo two" in said
+    assert pushed_files(address, "s1", remote) == {"readme.txt": "Read me."}
+
+
+def test_a_worker_that_was_only_slow_cannot_write_any_more(
+    address: str, remote: Path, start: Start
+):
+    slow = start("a", SLOW.replace("600", "3"), *AUTO)
+    before = slow.wait_until_ready()
+    submit(address, "s1", remote)
+    until(lambda: both_calls_are_pushed(address, "s1", remote))
+    slow.signal(signal.SIGSTOP)
+    start("b", SCRIPT, *AUTO).wait_until_ready()
+    ended = wait(address, "s1")
+    assert (ended.state, ended.worker[:2]) == ("completed", "b/")
+    found = events(address, "s1")
+    slow.signal(signal.SIGCONT)
+    again = slow.wait_until_ready()
+    assert again != before
+    assert "Restarting the slot." in slow.log.read_text()
+    assert events(address, "s1") == found
+    assert set(calls_done(found).values()) == {1}
+    with closing(Fleet(address)) as fleet:
+        assert fleet.session("s1") == ended
+
+
+def test_questions_labels_cancellation_and_draining(address: str, remote: Path, start: Start):
+    first = start("a", SCRIPT, "--permission-mode", "edits")
+    first.wait_until_ready()
+    submit(address, "s1", remote, level="auto")  # more than the worker allows
+    asked = wait(address, "s1")
+    assert asked.state == "waiting"
+    assert "echo two" in asked.question
+    with closing(Fleet(address)) as fleet:
+        fleet.answer("s1", Given(reply="yes"))
+        until(lambda: fleet.session("s1").state != "waiting")
+        ended = fleet.wait("s1", 60)
+        assert (ended.state, ended.result) == ("completed", "Done.")
+        assert pushed_files(address, "s1", remote) == FILES
+
+        submit(address, "s2", remote)
+        assert fleet.wait("s2", 60).state == "waiting"
+        fleet.cancel("s2")
+        until(lambda: fleet.session("s2").state == "cancelled")
+
+        submit(address, "s3", remote)
+        assert fleet.wait("s3", 60).state == "waiting"
+        start("b", SLOW, *AUTO, "--label", "gpu").wait_until_ready()
+        assert first.drain() == 0
+        assert [each.name for each in fleet.workers()] == ["b"]
+        fleet.answer("s3", Given(reply="yes"))
+        until(lambda: fleet.session("s3").worker.startswith("b/"))
+        until(lambda: both_calls_are_pushed(address, "s3", remote))
+        fleet.cancel("s3")
+        until(lambda: fleet.session("s3").state == "cancelled")
+
+        submit(address, "s4", remote, label="gpu", timeout=1)
+        ended = fleet.wait("s4", 60)
+        assert (ended.state, ended.code) == ("failed", "timeout")
+        submit(address, "s5", remote, label="none such")
+        assert fleet.session("s5").state == "queued"
+        fleet.cancel("s5")
+        assert fleet.session("s5").state == "cancelled"
+
+
+def test_no_more_sessions_of_one_repository_run_at_once_than_the_limit(
+    address: str, remote: Path, start: Start, tmp_path: Path
+):
+    for name in ("a", "b"):
+        start(name, SLOW, *AUTO, "--project-limit", "1").wait_until_ready()
+    other = new_remote(tmp_path / "other")
+    for session_id, repository in (("s1", remote), ("s2", remote), ("s3", other)):
+        submit(address, session_id, repository)
+    with closing(Fleet(address)) as fleet:
+        until(lambda: fleet.session("s1").state == fleet.session("s3").state == "running")
+        assert fleet.session("s2").state == "queued"
+        fleet.cancel("s1")
+        until(lambda: fleet.session("s2").state == "running")
+
+
+def test_the_time_of_a_session_goes_by_the_clock_of_the_database(address: str):
+    order = SessionOrder(session_id="s1", text="Go", repo="r", ref="main", timeout=1000)
+    with closing(FleetDatabase(address, "test")) as database:
+        database.execute(
+            "insert into rookery.sessions (task, label, repo, ref, text, state, created) "
+            "values ('s1', '', 'r', 'main', 'Go', 'queued', now() - interval '900 seconds')"
+        )
+        assert 0 < (seconds_left(database, order) or 0) <= 100
+        assert seconds_left(database, replace(order, timeout=800)) == 0
+        assert seconds_left(database, replace(order, timeout=0)) is None
+
+
+@pytest.mark.parametrize("state", ["waiting", "completed"])
+def test_a_worker_puts_no_command_into_what_is_printed_to_copy(
+    capsys: pytest.CaptureFixture[str], state: FleetState
+):
+    evil = "--x; touch evil\x1b[2J\ntouch evil"
+    empty = dict.fromkeys(("label", "ref", "text", "worker", "result", "reason", "code"), "")
+    row = FleetSession(
+        **empty,
+        session_id="s1",
+        state=state,
+        repo=evil,
+        question="Run it?",
+        digest=evil,
+        created=0,
+        checkpoint=evil,
+    )
+    _report(row, as_json=False)
+    lines = capsys.readouterr().err.split("\n")
+    (said,) = (each for each in lines if "evil" in each)
+    assert "\x1b" not in said
+    words = shlex.split(said.partition(": ")[2])
+    if state == "waiting":
+        assert words[:-1] == ["rookery", "fleet", "answer", "s1", "yes", "--digest"]
+    else:
+        assert (words[:3], len(words)) == (["git", "fetch", "--"], 5)
+
+
+def test_connections_of_machines_that_are_gone_end_and_options_of_the_address_count(address: str):
+    with connect(address) as database:
+        assert database.execute("show idle_in_transaction_session_timeout").fetchone() == ("10s",)
+        assert database.execute("show tcp_user_timeout").fetchone() == ("10000",)
+    options = "-c%20idle_in_transaction_session_timeout%3D7s%20-c%20geqo%3Doff"
+    with connect(f"{address}?options={options}&connect_timeout=3") as database:
+        assert database.execute("show idle_in_transaction_session_timeout").fetchone() == ("7s",)
+        assert database.execute("show geqo").fetchone() == ("off",)
+
+
+POINTS = (
+    "fleet.pushed:2",
+    "fleet.pushed:1",
+    "fleet.checked_out:1",
+    "journal.written:6",
+    "journal.before_write:9",
+)
+
+
+@pytest.mark.parametrize("point", POINTS if TORTURE else POINTS[:1])
+def test_a_slot_killed_at_a_point_is_continued_elsewhere(
+    point: str, address: str, remote: Path, start: Start
+):
+    killed = start("a", AGAIN, *AUTO, killpoint=point)
+    killed.wait_until_ready()
+    submit(address, "s1", remote)
+    killed.wait_until_ready()  # it is started anew
+    killed.kill()
+    start("b", AGAIN, *AUTO).wait_until_ready()
+    ended = wait(address, "s1")
+    assert (ended.state, ended.result) == ("completed", "Done."), ended
+    started = Counter(
+        e.fact.call_id for e in events(address, "s1") if isinstance(e.fact, ToolStarted)
+    )
+    assert set(started.values()) == {1}

@@ -1,0 +1,157 @@
+"""A fleet of real worker processes, each with a home of its own, and a git remote."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from rookery.core.facts import Event
+from rookery.core.fleet_rows import FleetSession
+from rookery.fleet.database import connect
+from rookery.fleet.orders import Fleet, SessionOrder
+from support.repositories import git
+from support.worker_networks import WorkerNetwork
+
+LEASE = "2"
+"""Seconds, instead of ten."""
+SECONDS = 120.0
+T = TypeVar("T")
+KEY = "sk-fleet-secret-0123456789"
+
+
+class Machine:
+    """One worker with one slot, in a session of its own: signals reach all of it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        address: str,
+        script: Path,
+        *options: str,
+        killpoint: str = "",
+        network: WorkerNetwork | None = None,
+    ) -> None:
+        self.name = name
+        self.network = network
+        home = folder / name
+        (home / "config").mkdir(parents=True, exist_ok=True)
+        (home / "config" / "settings.toml").write_text(
+            f'provider = "scripted"\nmodel = "{script}"\n'
+        )
+        self.environ = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("ROOKERY_")},
+            "ROOKERY_HOME": str(home),
+            "HOME": str(home),
+            "ROOKERY_FLEET_DATABASE": network.address if network else address,
+            "OPENAI_API_KEY": KEY,
+            "ROOKERY_KILLPOINT": killpoint,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        self.log = home / "log"
+        words = ["worker", "--name", name, "--slots", "1", "--lease", LEASE]
+        words += ["--folder", str(home / "fleet"), "--local-repositories", *options]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*(network.command if network else ()), sys.executable, "-m", "rookery", *words],
+                env=self.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def wait_until_ready(self) -> str:
+        """Returns the name of its slot."""
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        assert line, self.log.read_text()
+        return str(json.loads(line)["slot"])
+
+    def signal(self, number: signal.Signals) -> None:
+        os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        """As if the machine lost its power."""
+        self.signal(signal.SIGKILL)
+        self._end()
+
+    def _end(self) -> int:
+        assert self._process.stdout
+        with self._process.stdout:
+            return self._process.wait(SECONDS)
+
+    def drain(self) -> int:
+        self._process.terminate()
+        return self._end()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def close(self) -> None:
+        if not self.has_ended:
+            self.signal(signal.SIGCONT)
+            self.kill()
+        elif self._process.stdout:
+            self._process.stdout.close()
+        if self.network:
+            self.network.close()
+
+
+Start: TypeAlias = Callable[..., Machine]
+"""Starts a worker by its name and script, with more options of the command."""
+
+
+def new_remote(folder: Path) -> Path:
+    """A bare repository with one commit on main."""
+    remote, work = folder / "remote.git", folder / "seed"
+    work.mkdir(parents=True)
+    git(work, "init", "--quiet", "--initial-branch=main")
+    (work / "readme.txt").write_text("Read me.\n")
+    git(work, "add", ".")
+    git(work, "commit", "--quiet", "-m", "First")
+    git(folder, "clone", "--quiet", "--bare", str(work), str(remote))
+    return remote
+
+
+def until(condition: Callable[[], T]) -> T:
+    """Wait until there is something."""
+    patience = time.monotonic() + SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < patience
+        time.sleep(0.05)
+    return found
+
+
+def submit(address: str, session_id: str, remote: Path, **more: Any) -> None:
+    with closing(Fleet(address)) as fleet:
+        order = SessionOrder(session_id=session_id, text="Go", repo=str(remote), ref="main", **more)
+        fleet.submit(order)
+
+
+def events(address: str, session_id: str) -> list[Event]:
+    with closing(Fleet(address)) as fleet:
+        return fleet.events(session_id)
+
+
+def pushed_files(address: str, session_id: str, remote: Path) -> dict[str, str]:
+    """The files of the last checkpoint, from the remote."""
+    with connect(address) as database:
+        [found] = database.execute(
+            "select commit from rookery.checkpoints where task = %s order by seq desc limit 1",
+            [session_id],
+        ).fetchall()
+    names = git(remote, "ls-tree", "-r", "--name-only", found[0]).splitlines()
+    return {name: git(remote, "show", f"{found[0]}:{name}") for name in names}
+
+
+def wait(address: str, session_id: str) -> FleetSession:
+    with closing(Fleet(address)) as fleet:
+        return fleet.wait(session_id, SECONDS)
