@@ -179,7 +179,7 @@ async def test_without_a_running_manager_a_command_opens_its_own(project: Projec
         assert not socket_of(project.places, project.path).exists()
         assert (await remote.do(ListSessions())).sessions == ()
     left = {path.name for path in manager_folder(project.places, project.path).iterdir()}
-    assert left <= {"agent-manager.json", "agent-manager.json.lock"}
+    assert left <= {"agent-manager.json", "agent-manager.json.lock", "project.json"}
     assert list(project.path.iterdir()) == []
     assert await wait_for_lock(project.places, project.path, within=5)
 

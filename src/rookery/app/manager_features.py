@@ -12,7 +12,15 @@ import anyio.to_thread
 
 from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.limits import Limits
-from rookery.core.queries import AskModels, AskModes, FoundPath, KnownMode, KnownModel
+from rookery.core.queries import (
+    AskCommands,
+    AskModels,
+    AskModes,
+    FoundPath,
+    KnownCommand,
+    KnownMode,
+    KnownModel,
+)
 from rookery.core.settings import Settings
 from rookery.core.text.characters import best_matches
 from rookery.errors import SettingsError
@@ -72,6 +80,11 @@ class ManagerFeatures:
         from rookery.app.temporary_host import query_host
 
         return await anyio.to_thread.run_sync(query_host, self._project, AskModes())
+
+    async def commands(self) -> tuple[KnownCommand, ...]:
+        from rookery.app.temporary_host import query_host
+
+        return await anyio.to_thread.run_sync(query_host, self._project, AskCommands())
 
 
 class _UserSettings:

@@ -1,24 +1,33 @@
 """Ports: what the manager needs from other packages. `app` passes the objects."""
 
 from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from rookery.core.facts import Effect, Event
+from rookery.core.facts import Effect, Event, Usage
+from rookery.core.fleet_rows import FleetListing
 from rookery.core.limits import Limits
 from rookery.core.queries import (
     BlamedLine,
     FoundPath,
     IntentRow,
+    KnownCommand,
     KnownMode,
     KnownModel,
     TraceQuery,
     TraceRow,
 )
 from rookery.core.settings import Settings
+from rookery.protocol.channels import Channel
+from rookery.protocol.worker_channel import WorkerGreeting
+
+if TYPE_CHECKING:
+    from rookery.manager.session_feed import RowSource
 
 Form: TypeAlias = Literal["markdown", "json", "html"]
 Key: TypeAlias = tuple[str, ...]
+Reply: TypeAlias = Literal["yes", "no", "message"]
 
 
 class StoredTask(Protocol):
@@ -51,6 +60,36 @@ class StoredTask(Protocol):
     @property
     def cost(self) -> float | None: ...
 
+    @property
+    def workspace(self) -> str: ...
+
+    @property
+    def updated(self) -> int: ...
+
+    @property
+    def spending(self) -> Sequence["StoredSpending"]: ...
+
+
+class StoredSpending(Protocol):
+    """What a task used of one model in a quarter of an hour, which begins at `ts`."""
+
+    @property
+    def ts(self) -> int: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def usage(self) -> Usage: ...
+
+
+class StoredHit(Protocol):
+    @property
+    def task(self) -> StoredTask: ...
+
+    @property
+    def snippet(self) -> str: ...
+
 
 class StoredTasks(Protocol):
     """The stored journals. Methods raise `StorageError`."""
@@ -63,6 +102,10 @@ class StoredTasks(Protocol):
         """Newest first, with or without hidden tasks."""
         ...
 
+    def search(self, words: str, workspace: str | None = None) -> Sequence[StoredHit]:
+        """Tasks that contain all words, newest first."""
+        ...
+
     def hide(self, task_id: str) -> None:
         """Leave the task out of lists. Nothing is deleted."""
         ...
@@ -70,7 +113,7 @@ class StoredTasks(Protocol):
     def is_hidden(self, task_id: str) -> bool: ...
 
     def size(self, task_id: str) -> int:
-        """Size of the journal in bytes, which only grows."""
+        """TerminalSize of the journal in bytes, which only grows."""
         ...
 
     def in_use(self, task_id: str) -> bool:
@@ -159,6 +202,35 @@ class Dependencies(Protocol):
         """Modes that a session of the project can be started in."""
         ...
 
+    async def commands(self) -> tuple[KnownCommand, ...]:
+        """Slash commands that a prompt of the project can begin with."""
+        ...
+
     def document(self, task_id: str, form: Form) -> str:
         """Export a stored task with its sub-tasks."""
+        ...
+
+
+class FleetView(Protocol):
+    """The fleet that the manager was given, if any. Methods raise `StorageError`, and
+    `CommandRejected` for what cannot be done."""
+
+    def is_at(self, url: str, fingerprint: str) -> None:
+        """Where workers reach this manager, and the fingerprint of its certificate."""
+        ...
+
+    async def listing(self, most: int) -> FleetListing: ...
+
+    async def answer(self, session_id: str, reply: Reply, text: str, digest: str) -> None: ...
+
+    async def cancel(self, session_id: str) -> None: ...
+
+    def follow(self, session_id: str) -> AbstractAsyncContextManager["RowSource"]: ...
+
+    async def admits(self, greeting: WorkerGreeting) -> bool:
+        """Whether this worker runs the session that it wants to show."""
+        ...
+
+    async def show(self, greeting: WorkerGreeting, channel: Channel) -> None:
+        """Show what the worker sends, until it or the interest ends."""
         ...

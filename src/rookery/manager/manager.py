@@ -6,31 +6,43 @@ Closing it ends no session. A read-only manager answers only requests that chang
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
+from msgspec.structs import replace
 
-from rookery.manager.dependencies import Dependencies, TrustedFolders
+from rookery.errors import CommandRejected
+from rookery.manager.dependencies import Dependencies, FleetView, TrustedFolders
+from rookery.manager.handlers.change_counts import ChangeCounts
+from rookery.manager.handlers.fleet_handler import FleetHandler
+from rookery.manager.handlers.list_handler import ListHandler, spent_today
+from rookery.manager.handlers.pull_request_handler import PullRequestHandler
 from rookery.manager.handlers.review_handler import ReviewHandler
 from rookery.manager.handlers.router import Handler, Handlers, ReadOnlyHandlers, Router
+from rookery.manager.handlers.schedule_handler import ScheduleHandler
 from rookery.manager.handlers.session_handler import ForkHandler, SessionHandler, overview_of
 from rookery.manager.handlers.settings_handler import LookupHandler, SettingsHandler
 from rookery.manager.handlers.start_handler import StartHandler
+from rookery.manager.handlers.terminals import Terminals
 from rookery.manager.handlers.undo_handler import UndoHandler
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_handler import WorktreeHandler
 from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts, WorktreeSetup
-from rookery.manager.requests import ListDevices, RevokeDevice
+from rookery.manager.handlers.worktree_tools import WorktreeToolsHandler
+from rookery.manager.requests import ListDevices, ReadPushKey, RevokeDevice, SubscribePush
+from rookery.manager.schedules.scheduler import Scheduler
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_states import SessionState
-from rookery.manager.sessions.session_store import holder_note, manager_folder
+from rookery.manager.sessions.session_store import holder_note
 from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
-from rookery.manager.shown_rows import Overview
+from rookery.manager.shown_rows import Overview, ProjectRow
 from rookery.platform.user_folders import Places
 from rookery.platform.worktree_git import Fetching
 
@@ -52,11 +64,18 @@ os.execv(sys.argv[1], sys.argv[1:])
 class Manager:
     router: Router
 
-    def __init__(self, supervisor: Supervisor, trust: TrustedFolders) -> None:
+    def __init__(
+        self, supervisor: Supervisor, trust: TrustedFolders, fleet: FleetView | None = None
+    ) -> None:
         self.supervisor = supervisor
+        self.fleet = fleet
         self._trust = trust
+        self.id = supervisor.store.file.parent.name
+        """The project's id, which is part of its address."""
         self.blocked_requests = 0
         """Unauthenticated requests, counted by the web server."""
+        self.other_projects: Callable[[], tuple[ProjectRow, ...]] = tuple
+        self.look_for_projects: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
 
     @property
     def project(self) -> Path:
@@ -68,8 +87,12 @@ class Manager:
         return self.supervisor.store.is_held_elsewhere
 
     def overview(self) -> Overview:
-        trusted = self.is_trusted()
-        return overview_of(self.supervisor, self.blocked_requests, trusted=trusted)
+        return replace(
+            overview_of(self.supervisor, self.blocked_requests, trusted=self.is_trusted()),
+            project_id=self.id,
+            other_projects=self.other_projects(),
+            fleet=self.fleet is not None,
+        )
 
     def is_trusted(self) -> bool:
         return self._trust.trusts(self.project)
@@ -98,13 +121,14 @@ async def open_manager(
     *,
     handlers: Iterable[Handler] = (),
     called: str = "manager",
+    fleet: FleetView | None = None,
 ) -> AsyncIterator[Manager]:
     """Open the manager of a project; closing it ends no session. `handlers` override the default
     ones for the same requests. `called` names this process to others that find the list locked."""
     limit = dependencies.settings().manager.running_limit
     opened = open_supervisor(project, places, environ, dependencies.tasks, limit=limit)
     async with opened as supervisor:
-        manager = Manager(supervisor, dependencies.trust)
+        manager = Manager(supervisor, dependencies.trust, fleet)
         all_handlers = (*_handlers(manager, places, environ, dependencies), *handlers)
         if supervisor.read_only:
             manager.router = Router([ReadOnlyHandlers(all_handlers, supervisor.read_only)])
@@ -124,12 +148,13 @@ def _handlers(
     workspaces = Workspaces(supervisor.project, places)
     return (
         SessionHandler(supervisor, manager.overview),
+        ListHandler(supervisor, dependencies),
         *worktree_handlers(supervisor, places, environ, dependencies),
         UndoHandler(supervisor, workspaces, dependencies.snapshots),
         SettingsHandler(dependencies),
         LookupHandler(dependencies, workspaces),
-        ForkHandler(supervisor, workspaces, dependencies),
-        UnservedDevices(manager_folder(places, supervisor.project) / "devices.json"),
+        UnservedDevices(places.state / "manager"),
+        FleetHandler(manager.fleet),
     )
 
 
@@ -180,20 +205,27 @@ def _is_stopping(summary: SessionSummary) -> bool:
 
 
 class UnservedDevices:
-    """Device requests while no web server runs. The file is read on demand, so that a broken one
-    only affects these requests."""
+    """Device requests where no web server runs in this process. The file is read on demand, so
+    that a broken one only affects these requests."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     @property
     def handlers(self) -> Handlers:
-        return {ListDevices: self._do, RevokeDevice: self._do}
+        return dict.fromkeys((ListDevices, RevokeDevice, ReadPushKey, SubscribePush), self._do)
 
     async def _do(self, request: Any) -> Any:
-        from rookery.manager.web.access import DeviceHandler, Devices
+        from rookery.manager.web.devices import DEVICES_FILE, DeviceHandler, Devices
+        from rookery.manager.web.server_links import ask_for_links
 
-        return await DeviceHandler(Devices(self._file), _ignore).handlers[type(request)](request)
+        if isinstance(request, RevokeDevice) and (server := await ask_for_links(self._folder)):
+            raise CommandRejected(
+                f"The manager that devices are connected to, process {server.pid}, serves other "
+                "projects. Revoke the device in the settings of its page."
+            )
+        handler = DeviceHandler(Devices(self._folder / DEVICES_FILE), _ignore)
+        return await handler.handlers[type(request)](request)
 
 
 def _ignore(device_id: str) -> None:
@@ -213,13 +245,23 @@ def worktree_handlers(
     access = WorktreeAccess(supervisor, dependencies.trust, fetching=fetching)
     agreed = AgreedScripts(access.project, places)
     scripts = RunScripts(access.project, places, environ, supervisor.group)
+    setup = WorktreeSetup(access, agreed, scripts, environ)
     worktrees = WorktreeHandler(access, agreed, scripts)
+    review = ReviewHandler(access, dependencies)
     supervisor.start_obstacle = access.start_obstacle
+    supervisor.terminals = Terminals(access, environ, setup.processes)
+    supervisor.on_followed = ChangeCounts(supervisor, review).start
     supervisor.group.start_soon(worktrees.recover)
+    start = StartHandler(access, setup, dependencies.settings)
+    scheduler = Scheduler(supervisor, start.start, partial(spent_today, dependencies.tasks))
+    supervisor.run_schedules = scheduler.run
+    workspaces = Workspaces(supervisor.project, places)
     return (
-        StartHandler(
-            access, WorktreeSetup(access, agreed, scripts, environ), dependencies.settings
-        ),
+        start,
+        ScheduleHandler(access, scheduler, dependencies.settings),
+        ForkHandler(supervisor, workspaces, dependencies, start.place_in_worktree),
         worktrees,
-        ReviewHandler(access, dependencies),
+        WorktreeToolsHandler(access, scripts, dependencies.settings, environ),
+        PullRequestHandler(access, fetching or Fetching()),
+        review,
     )

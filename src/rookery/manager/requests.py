@@ -4,7 +4,7 @@ is the parameter of `Asking`. Docstrings are the help texts and the descriptions
 A request that cannot be carried out is refused with one sentence and has changed nothing.
 """
 
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from rookery.core.asks import Choice
 from rookery.core.queries import (
@@ -17,6 +17,8 @@ from rookery.core.queries import (
     RestoreRehearsal,
     TraceRow,
 )
+from rookery.manager.list_requests import LIST_REQUESTS
+from rookery.manager.schedule_requests import SCHEDULE_REQUESTS, Dollars
 from rookery.manager.shown_rows import (
     CheckpointRow,
     Comment,
@@ -24,31 +26,19 @@ from rookery.manager.shown_rows import (
     Done,
     Exported,
     FileDiff,
-    Importables,
     InboxRow,
-    KeptWork,
     Listing,
-    Plan,
+    PushKey,
     Review,
-    ScriptRow,
     SettingRow,
     Started,
     Version,
-    WorktreeRow,
-    WorktreeStats,
 )
+from rookery.manager.worktree_requests import *  # noqa: F403 - they are requests like the others
+from rookery.manager.worktree_requests import SessionRequest, WorktreeRequest
 
-T = TypeVar("T")
 Where: TypeAlias = Literal["local", "worktree"]
 Scope: TypeAlias = Literal["branch", "staged", "unstaged", "session"]
-
-
-class SessionRequest(Asking[T], frozen=True, kw_only=True):
-    session_id: str
-
-
-class WorktreeRequest(Asking[T], frozen=True, kw_only=True):
-    worktree_id: str
 
 
 class ListSessions(Asking[Listing], frozen=True, kw_only=True):
@@ -83,6 +73,8 @@ class StartSessions(Asking[Started], frozen=True, kw_only=True):
     """An existing worktree, shared with its other sessions."""
     auto_approve: bool = True
     intent: str = ""
+    max_cost: Dollars = 0.0
+    """Dollars after which each session asks; 0 means what the settings say."""
 
 
 class TrustProject(Asking[Done], frozen=True, kw_only=True):
@@ -182,9 +174,11 @@ class SwitchSession(SessionRequest[Done], frozen=True, kw_only=True):
 
 
 class ForkSession(SessionRequest[Started], frozen=True, kw_only=True):
-    """Copy a session, with the conversation up to the row of `ts`, or all of it."""
+    """Copy a session, with the conversation up to the row of `ts`, or all of it. The copy works in
+    the same folder, or in a new worktree."""
 
     ts: int | None = None
+    where: Where = "local"
 
 
 class ExportSession(SessionRequest[Exported], frozen=True, kw_only=True):
@@ -272,88 +266,16 @@ class RevokeDevice(Asking[Done], frozen=True, kw_only=True):
     id: str
 
 
-class ListWorktrees(Asking[tuple[WorktreeRow, ...]], frozen=True, kw_only=True):
-    """List the worktrees."""
+class ReadPushKey(Asking[PushKey], frozen=True, kw_only=True):
+    """Read the key that a browser needs to ask for pushes."""
 
 
-class ReadStats(WorktreeRequest[WorktreeStats], frozen=True, kw_only=True):
-    """Show how a worktree differs from its base branch."""
+class SubscribePush(Asking[Done], frozen=True, kw_only=True):
+    """Push to a device at this address of its push service when a session needs you. Without an
+    address, no more."""
 
-
-class RecreateWorktree(WorktreeRequest[Done], frozen=True, kw_only=True):
-    """Recreate the missing folder of a worktree from its branch."""
-
-
-class FinishWorktree(WorktreeRequest[Done], frozen=True, kw_only=True):
-    """Commit all changes in a worktree to its branch."""
-
-    message: str = ""
-
-
-class PlanApply(WorktreeRequest[Plan], frozen=True, kw_only=True):
-    """Show what applying a worktree's changes would do; `paths` limits it to some files."""
-
-    paths: tuple[str, ...] = ()
-
-
-class ApplyWorktree(WorktreeRequest[Done], frozen=True, kw_only=True):
-    paths: tuple[str, ...] = ()
-    token: str = ""
-
-
-class MergeWorktree(WorktreeRequest[Done], frozen=True, kw_only=True):
-    """Merge a worktree's branch into its base branch."""
-
-
-class PlanRemoval(WorktreeRequest[Plan], frozen=True, kw_only=True):
-    pass
-
-
-class RemoveWorktree(WorktreeRequest[Done], frozen=True, kw_only=True):
-    """Stop its sessions, save uncommitted work under a git ref, and remove the folder."""
-
-    token: str = ""
-    delete_branch: bool = False
-
-
-class ListImportable(Asking[Importables], frozen=True, kw_only=True):
-    """List branches and worktrees that can be imported."""
-
-
-class ImportWork(Asking[WorktreeRow], frozen=True, kw_only=True):
-    """Import a branch or an existing worktree."""
-
-    branch: str = ""
-    folder: str = ""
-
-
-class ListKept(Asking[tuple[KeptWork, ...]], frozen=True, kw_only=True):
-    """List work saved when a worktree was removed or a file reverted."""
-
-
-class BringBack(Asking[WorktreeRow], frozen=True, kw_only=True):
-    """Restore saved work into a new worktree on a new BRANCH."""
-
-    ref: str
-    branch: str
-
-
-class RunScript(WorktreeRequest[Done], frozen=True, kw_only=True):
-    """Start the project's run script in a worktree."""
-
-
-class StopScript(WorktreeRequest[Done], frozen=True, kw_only=True):
-    """Stop the run script of a worktree."""
-
-
-class ListScripts(Asking[tuple[ScriptRow, ...]], frozen=True, kw_only=True):
-    """Print the project's scripts for worktrees."""
-
-
-class AgreeScript(Asking[Done], frozen=True, kw_only=True):
-    """Agree to the script with this digest, until it changes."""
-
-    digest: str
+    device_id: str
+    endpoint: str = ""
 
 
 class ReviewChanges(SessionRequest[Review], frozen=True, kw_only=True):
@@ -389,8 +311,12 @@ class CompareVersions(Asking[tuple[Version, ...]], frozen=True, kw_only=True):
 
 
 _BASES = (Asking, SessionRequest, WorktreeRequest)
-REQUESTS: tuple[type[Any], ...] = tuple(
-    each
-    for each in globals().values()
-    if isinstance(each, type) and issubclass(each, Asking) and each not in _BASES
+REQUESTS: tuple[type[Any], ...] = (
+    LIST_REQUESTS
+    + SCHEDULE_REQUESTS
+    + tuple(
+        each
+        for each in globals().values()
+        if isinstance(each, type) and issubclass(each, Asking) and each not in _BASES
+    )
 )

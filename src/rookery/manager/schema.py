@@ -7,6 +7,7 @@ generated from this schema.
 from typing import Any
 
 from rookery.manager.handlers.router import KINDS
+from rookery.manager.handlers.terminals import TerminalSize
 from rookery.manager.requests import REQUESTS
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
 from rookery.protocol.codec import PROTOCOL
@@ -27,6 +28,7 @@ from rookery.protocol.schema import (
 
 _ROWS = ("row", "row_change", "view_change")
 _TEXT: Schema = {"type": "string"}
+_BASE64: Schema = {"type": "string", "contentEncoding": "base64"}
 _TEXTS: Schema = {"type": "array", "items": _TEXT}
 _IN_ROWS: dict[str, Schema] = {
     "html": {"description": "The beginning of the text, rendered and sanitised.", **_TEXTS},
@@ -108,7 +110,23 @@ def _define_messages(made: Definitions) -> None:
         "refresh_message": call("refresh", object_of({}, [])),
         "follow_list_message": call("follow_list", object_of({}, [])),
         "follow_session_message": call("follow_session", object_of(session, ["session_id"])),
+        "follow_fleet_message": call(
+            "follow_fleet", object_of({"session_id": _TEXT, "tail": NUMBER}, ["session_id"])
+        ),
         "widen_message": call("widen", object_of({**follow, "most": NUMBER}, ["follow_id"])),
+        "open_terminal_message": call(
+            "open_terminal", object_of({"session_id": _TEXT, "size": made.of(TerminalSize)})
+        ),
+        "type_in_terminal_message": call(
+            "type_in_terminal", object_of({**follow, "data": _BASE64})
+        ),
+        "resize_terminal_message": call(
+            "resize_terminal", object_of({**follow, "size": made.of(TerminalSize)})
+        ),
+        "acknowledge_output_message": call(
+            "acknowledge_output", object_of({**follow, "count": NUMBER})
+        ),
+        "terminal_message": notification("terminal", object_of({**follow, "data": _BASE64})),
         "list_message": notification("list", ref("list_change")),
         "view_message": notification("view", ref("session_change")),
     }

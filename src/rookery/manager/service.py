@@ -7,18 +7,22 @@ changes.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.to_thread
 import msgspec
+from msgspec import Struct
 
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
+from rookery.manager.dependencies import FleetView
+from rookery.manager.handlers.fleet_handler import NO_FLEET
 from rookery.manager.handlers.router import Router, reply_to_json, request_from_json
+from rookery.manager.handlers.terminals import ShellTerminal, TerminalSize
 from rookery.manager.rendering.markdown_html import make_ready
 from rookery.manager.rendering.session_rows import inbox_row, session_row
-from rookery.manager.session_feed import Window, relay_session
+from rookery.manager.session_feed import Window, relay_rows, relay_session
 from rookery.manager.sessions.session_record import active_first, archived_records
 from rookery.manager.sessions.session_summary import SessionQuestion, sort_questions
 from rookery.manager.sessions.supervisor import Supervisor
@@ -32,6 +36,7 @@ from rookery.protocol.server import Follows, Method, ServedMethods, everybody, s
 if TYPE_CHECKING:
     from rookery.manager.manager import Manager
 
+T = TypeVar("T")
 TOKEN_SECONDS = 5.0
 SECONDS_BETWEEN = 0.1
 """Changes within this time are sent together."""
@@ -64,6 +69,7 @@ def _offer(manager: "Manager", follows: Follows) -> ServedMethods:
 
     async def refresh(fields: dict[str, Any]) -> None:
         await manager.supervisor.refresh()
+        await manager.look_for_projects()
 
     async def follow_list(fields: dict[str, Any]) -> object:
         follows.check_room()
@@ -72,11 +78,31 @@ def _offer(manager: "Manager", follows: Follows) -> ServedMethods:
     async def follow_session(fields: dict[str, Any]) -> object:
         return await _follow_session(manager.supervisor, follows, fields)
 
+    async def follow_fleet(fields: dict[str, Any]) -> object:
+        return _follow_fleet(manager.fleet, follows, fields)
+
     async def widen(fields: dict[str, Any]) -> None:
         window = follows.view(fields)
         if not isinstance(window, Window):
             raise RpcError(INVALID_PARAMS, "widen needs the follow_id of a session.")
         window.widen(_rows(fields.get("most", DEFAULT_TAIL), "most"))
+
+    async def open_terminal(fields: dict[str, Any]) -> object:
+        terminals, asked = manager.supervisor.terminals, _read(fields, _OpenTerminal)
+        if terminals is None:
+            raise CommandRejected("This manager opens no terminals.")
+        follows.check_room(terminals)
+        terminal = await terminals.open(asked.session_id, asked.size)
+        return follows.begin(terminal.relay, terminal)
+
+    async def type_in_terminal(fields: dict[str, Any]) -> None:
+        _terminal(follows, fields).type(_read(fields, _Typed).data)
+
+    async def resize_terminal(fields: dict[str, Any]) -> None:
+        _terminal(follows, fields).resize(_read(fields, _Resized).size)
+
+    async def acknowledge_output(fields: dict[str, Any]) -> None:
+        _terminal(follows, fields).acknowledge(_read(fields, _Shown).count)
 
     return ServedMethods(
         {"requests": sorted(map(kind_of, manager.router.requests))},
@@ -86,9 +112,46 @@ def _offer(manager: "Manager", follows: Follows) -> ServedMethods:
             "refresh": Method(refresh, ()),
             "follow_list": Method(follow_list, ()),
             "follow_session": Method(follow_session, ("session_id", "task_id", "tail")),
+            "follow_fleet": Method(follow_fleet, ("session_id", "tail")),
             "widen": Method(widen, ("follow_id", "most")),
+            "open_terminal": Method(open_terminal, ("session_id", "size")),
+            "type_in_terminal": Method(type_in_terminal, ("follow_id", "data")),
+            "resize_terminal": Method(resize_terminal, ("follow_id", "size")),
+            "acknowledge_output": Method(acknowledge_output, ("follow_id", "count")),
         },
     )
+
+
+class _OpenTerminal(Struct, frozen=True, kw_only=True):
+    session_id: str
+    size: TerminalSize
+
+
+class _Typed(Struct, frozen=True, kw_only=True):
+    data: bytes
+    """In base64."""
+
+
+class _Resized(Struct, frozen=True, kw_only=True):
+    size: TerminalSize
+
+
+class _Shown(Struct, frozen=True, kw_only=True):
+    count: int
+
+
+def _read(fields: dict[str, Any], kind: type[T]) -> T:
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as error:
+        raise RpcError(INVALID_PARAMS, f"{error}.") from error
+
+
+def _terminal(follows: Follows, fields: dict[str, Any]) -> ShellTerminal:
+    terminal = follows.view(fields)
+    if not isinstance(terminal, ShellTerminal):
+        raise RpcError(INVALID_PARAMS, "Give the follow_id of a terminal.")
+    return terminal
 
 
 async def _do(manager: "Manager", request: Asking[Any]) -> object:
@@ -119,6 +182,22 @@ async def _follow_session(
         task_id=task_id or session_id,
         window=window,
     )
+    return follows.begin(relay, window)
+
+
+def _follow_fleet(fleet: FleetView | None, follows: Follows, fields: Mapping[str, Any]) -> object:
+    session_id = fields.get("session_id")
+    if not isinstance(session_id, str):
+        raise RpcError(INVALID_PARAMS, "follow_fleet needs a session_id.")
+    if fleet is None:
+        raise CommandRejected(NO_FLEET)
+    window = Window(_rows(fields.get("tail", DEFAULT_TAIL), "tail"))
+    follows.check_room(window)
+
+    async def relay(outlet: Outlet) -> None:
+        async with fleet.follow(session_id) as source:
+            await relay_rows(outlet, window, source)
+
     return follows.begin(relay, window)
 
 
@@ -157,6 +236,7 @@ def _rows(value: object, name: str) -> int:
 
 async def relay_list(outlet: Outlet, manager: "Manager") -> None:
     state = _ListChanges(manager)
+    manager.supervisor.on_followed()
     async with (
         aclosing(manager.supervisor.changes()) as changes,
         anyio.create_task_group() as group,

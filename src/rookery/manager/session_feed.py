@@ -78,7 +78,10 @@ async def relay_session(
     outlet: Outlet, *, supervisor: Supervisor, session_id: str, task_id: str, window: Window
 ) -> None:
     """Send a task until its session is removed. Raises `CommandRejected` if it does not exist."""
-    source = await source_of(supervisor, session_id, task_id)
+    await relay_rows(outlet, window, await source_of(supervisor, session_id, task_id))
+
+
+async def relay_rows(outlet: Outlet, window: Window, source: RowSource) -> None:
     window.look_at(source)
     await _Follow(outlet, window, source).run()
     outlet.end()

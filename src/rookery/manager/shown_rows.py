@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rookery.core.asks import IntentQuestion
-from rookery.manager.sessions.session_record import Counts, TodoStats
+from rookery.manager.sessions.session_record import ChangeCount, Counts, TodoStats
 from rookery.manager.sessions.session_states import Failure, Flags, SessionState
 from rookery.platform.worktree_values import WorktreeState
 
@@ -22,6 +22,24 @@ class MailRow(Struct, frozen=True, kw_only=True):
     state: MailState = "queued"
     retries: int = 0
     problem: str = ""
+
+
+class CheckCounts(Struct, frozen=True, kw_only=True):
+    passed: int = 0
+    failed: int = 0
+    pending: int = 0
+
+
+class PullRequestRow(Struct, frozen=True, kw_only=True):
+    """A pull request as the user's `gh` or `glab` reports it; `number` is 0 if there is none."""
+
+    number: int = 0
+    title: str = ""
+    url: str = ""
+    state: Literal["none", "open", "draft", "merged", "closed"] = "none"
+    review: str = ""
+    """Such as `approved` or `changes requested`."""
+    checks: CheckCounts = CheckCounts()
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
@@ -44,6 +62,8 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     todo_stats: TodoStats | None = None
     unread: bool = False
     archived: bool = False
+    pinned: bool = False
+    tags: tuple[str, ...] = ()
     queued: bool = False
     """It is queued until another session stops."""
     unresponsive: bool = False
@@ -57,6 +77,10 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     """Shared by the versions of one prompt."""
     intent: str = ""
     workspace: str = ""
+    changes: ChangeCount = ChangeCount()
+    """What it has changed, as far as a page that follows the list made the manager count it."""
+    pull_request: PullRequestRow | None = None
+    """That of its branch, as last read."""
     logs: tuple[str, ...] = ()
     """The last lines of its process and its set-up."""
 
@@ -84,11 +108,35 @@ class InboxRow(Struct, frozen=True, kw_only=True):
     governance: IntentQuestion | None = None
 
 
+class WaitingSession(Struct, frozen=True, kw_only=True):
+    """A session of another project that needs attention."""
+
+    session_id: str
+    name: str
+    state: SessionState
+
+
+class ProjectRow(Struct, frozen=True, kw_only=True):
+    """Another project of the user. Its page is `/p/<id>/`."""
+
+    id: str
+    name: str
+    path: str
+    counts: Counts
+    running_limit: int = 0
+    """0 if the project is not open."""
+    waiting: tuple[WaitingSession, ...] = ()
+
+
 class Overview(Struct, frozen=True, kw_only=True):
     """The summary above the session list."""
 
     counts: Counts
     project: str = ""
+    project_id: str = ""
+    """The page of the project is `/p/<id>/`."""
+    other_projects: tuple[ProjectRow, ...] = ()
+    """The user's other projects, where one server serves all."""
     running_limit: int = 5
     notices: tuple[str, ...] = ()
     read_only: str = ""
@@ -97,6 +145,8 @@ class Overview(Struct, frozen=True, kw_only=True):
     """Only trusted projects start sessions."""
     blocked_requests: int = 0
     """Rejected requests to the web server."""
+    fleet: bool = False
+    """Whether the manager shows a fleet."""
 
 
 class WorktreeRow(Struct, frozen=True, kw_only=True):
@@ -134,6 +184,21 @@ class ScriptRow(Struct, frozen=True, kw_only=True):
     text: str
     digest: str
     agreed: bool = False
+
+
+class ScriptLog(Struct, frozen=True, kw_only=True):
+    """The run script of a worktree: whether it runs, and the end of its output."""
+
+    running: bool = False
+    text: str = ""
+    first_port: int = 0
+
+
+class EditorRow(Struct, frozen=True, kw_only=True):
+    """An editor of the user: the configured one, or one found in the PATH."""
+
+    id: str
+    name: str
 
 
 FileKind: TypeAlias = Literal["added", "changed", "removed", "renamed"]
@@ -227,12 +292,20 @@ class SettingRow(Struct, frozen=True, kw_only=True):
 
 
 class Device(Struct, frozen=True, kw_only=True):
-    """A phone or another machine that was paired."""
+    """A phone or another machine that was paired, or a browser on this machine."""
 
     id: str
     name: str
     paired: int
     seen: int
+    local: bool = False
+    """A browser or program on this machine, which is not valid elsewhere."""
+
+
+class PushKey(Struct, frozen=True, kw_only=True):
+    """The public key of the manager's pushes, in base64url."""
+
+    key: str
 
 
 class Done(Struct, frozen=True, kw_only=True):

@@ -17,17 +17,21 @@ from msgspec.structs import replace
 from rookery.cli.main import run
 from rookery.core.asks import IntentQuestion
 from rookery.core.facts import TaskOpened
+from rookery.core.fleet_rows import FleetListing
 from rookery.core.queries import (
     BlamedLine,
     FoundPath,
     IntentRow,
+    KnownCommand,
     KnownMode,
     KnownModel,
     RestoreRehearsal,
     TraceRow,
 )
 from rookery.errors import CommandRejected, StorageError
+from rookery.manager import list_requests as found
 from rookery.manager import requests as asked
+from rookery.manager import schedule_requests as planned
 from rookery.manager import shown_rows as rows
 from rookery.manager.cli.sessions_command import command
 from rookery.manager.cli.sessions_list import label_of
@@ -68,6 +72,15 @@ def question(session_id: str = ONE, **more: Any) -> rows.InboxRow:
 
 
 WORKTREE = rows.WorktreeRow(id="w-12345", branch="agent/fix", path="/p", sessions=(ONE,))
+SCHEDULE = planned.ScheduleRow(
+    id="s1",
+    name="Daily",
+    prompt="Look",
+    cron="0 9 * * *",
+    next=0,
+    budget=2.0,
+    missed=(planned.MissedRun(ts=0, reason="No manager was running."),),
+)
 FILE = rows.ChangedFile(path="a.py", added=1, removed=1, digest="f1")
 ANSWERS: dict[type[Any], Any] = {
     asked.ListSessions: rows.Listing(
@@ -94,6 +107,11 @@ ANSWERS: dict[type[Any], Any] = {
     asked.ImportWork: WORKTREE,
     asked.ListKept: (rows.KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
     asked.BringBack: WORKTREE,
+    asked.ImportPullRequest: WORKTREE,
+    asked.ReadPullRequest: rows.PullRequestRow(number=12, title="Fix", state="open"),
+    asked.CreatePullRequest: rows.PullRequestRow(number=12, title="Fix", state="open"),
+    asked.ReadScriptLog: rows.ScriptLog(running=True, text="listening\n", first_port=4000),
+    asked.ListEditors: (rows.EditorRow(id="code", name="VS Code"),),
     asked.ListScripts: (
         rows.ScriptRow(
             name="run-script", path=".rookery/run-script", text="a\x1bb", digest="d1" * 32
@@ -122,6 +140,22 @@ ANSWERS: dict[type[Any], Any] = {
     asked.ReadTrace: (TraceRow(id="r1", ts=0, kind="write", intent="INT-001", summary="a.py"),),
     asked.BlameFile: (BlamedLine(line=1, text="x", intent="INT-001"),),
     asked.ReadSettings: (rows.SettingRow(key="manager.notify", value="true", type="bool"),),
+    found.SearchSessions: (found.FoundSession(session_id=ONE, name="Roof", excerpt="the roof"),),
+    found.ListCommands: (KnownCommand(name="init", description="Write AGENTS.md."),),
+    found.ListIssues: (found.IssueRow(number=12, title="The roof leaks"),),
+    found.ReadCosts: found.Costs(
+        since="2026-01-01",
+        today=found.CostRow(name="2026-01-02", tokens_in=9, cost=0.5),
+        daily_budget=2.0,
+        sessions=(found.CostRow(name="Roof", session_id=ONE, tokens_in=9, cost=0.5),),
+    ),
+    planned.ListSchedules: (SCHEDULE,),
+    planned.AddSchedule: planned.ScheduleSecret(schedule=SCHEDULE, token="t1", notes=("Note.",)),
+    planned.ChangeSchedule: SCHEDULE,
+    planned.RunSchedule: rows.Started(session_ids=(TWO,)),
+    planned.RenewWebhook: planned.ScheduleSecret(schedule=SCHEDULE, token="t2", path="/p/x"),
+    found.ListFleet: FleetListing(workers=(), queues=(), sessions=()),
+    asked.ReadPushKey: rows.PushKey(key="k1"),
     asked.ListDevices: (rows.Device(id="d1", name="phone", paired=0, seen=0),),
 }
 
@@ -420,6 +454,8 @@ def test_control_characters_from_models_and_files_are_not_printed(
         asked.PlanApply: rows.Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
         asked.ListScripts: (rows.ScriptRow(name=EVIL, path=EVIL, text=EVIL, digest=EVIL),),
         asked.ListKept: (rows.KeptWork(ref=EVIL, commit="", about=EVIL),),
+        asked.ReadPullRequest: rows.PullRequestRow(number=1, title=EVIL, url=EVIL, review=EVIL),
+        asked.ReadScriptLog: rows.ScriptLog(text=EVIL),
         asked.ReviewChanges: rows.Review(
             scope="branch", base="", stats=STATS, files=(replace(FILE, path=EVIL),), notes=(EVIL,)
         ),
@@ -440,6 +476,8 @@ def test_control_characters_from_models_and_files_are_not_printed(
             "worktrees list",
             "worktrees scripts",
             "worktrees kept",
+            "worktrees log 38e51",
+            "pr show 38e51",
             "apply 38e51",
             "diff 38e51",
             "diff 38e51 a.py",

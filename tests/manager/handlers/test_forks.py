@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rookery.core.blocks import Text
 from rookery.core.facts import (
@@ -23,12 +21,11 @@ from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.dependencies import Form
 from rookery.manager.handlers import session_handler as forking_family
 from rookery.manager.handlers.router import Router
-from rookery.manager.handlers.session_handler import ForkHandler, event_of_row
+from rookery.manager.handlers.session_handler import ForkHandler, Placed, event_of_row
 from rookery.manager.requests import ExportSession, ForkSession
 from rookery.manager.sessions.message_queue import message_id_of
-from rookery.manager.sessions.session_folders import SessionFolders, Workspaces
-from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode
-from rookery.protocol.transcript_text import PassageKind, TranscriptPassage, as_html, as_page
+from rookery.manager.sessions.session_folders import SessionFolders, SessionOptions, Workspaces
+from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode, SessionRecord
 from support.manager_project import SPEAKS_LONG, WRITES, Project, Watched
 from support.sample_logs import log
 
@@ -38,7 +35,11 @@ pytestmark = pytest.mark.anyio
 def router_of(project: Project, watched: Watched) -> Router:
     workspaces = Workspaces(project.path, project.places)
     dependencies = ProjectDependencies(project.path, project.places, project.environ)
-    return Router([ForkHandler(watched.supervisor, workspaces, dependencies)])
+    return Router([ForkHandler(watched.supervisor, workspaces, dependencies, no_worktree)])
+
+
+async def no_worktree(source: SessionRecord, options: SessionOptions) -> Placed:
+    raise CommandRejected("There is no room for a worktree.")
 
 
 async def done(project: Project, watched: Watched, **more: object) -> str:
@@ -213,38 +214,10 @@ def test_a_time_before_the_log_has_no_event_and_one_after_it_the_last():
     assert event_of_row(STORED, STORED[-1].ts + 10_000) == STORED[-1].seq
 
 
-OUR_TAGS = {
-    *("html", "head", "meta", "title", "style", "body", "main", "section", "p", "pre", "span"),
-    *("code", "details", "summary", "strong"),
-}
-HOSTILE = st.text(alphabet=st.sampled_from("<>&\"'/ !-=scriptonerror\n+`"), max_size=60)
-
-
-@given(text=HOSTILE, diff=HOSTILE, below=HOSTILE, title=HOSTILE)
-def test_an_exported_page_contains_only_allowed_markup(
-    text: str, diff: str, below: str, title: str
-):
-    from html.parser import HTMLParser
-
-    found: set[str] = set()
-    named: set[str] = set()
-    read: list[str] = []
-
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            found.add(tag)
-            named.update(name for name, _ in attrs)
-
-        def handle_data(self, data: str) -> None:
-            read.append(data)
-
-        def handle_comment(self, data: str) -> None:
-            raise AssertionError(data)
-
-    reported = [
-        TranscriptPassage(kind=kind, text=text, diff=diff, below=below) for kind in PassageKind
-    ]
-    Reader(convert_charrefs=True).feed("".join(as_page(title, as_html(reported))))
-    assert found <= OUR_TAGS
-    assert named <= {"lang", "charset", "http-equiv", "content", "name", "class"}
-    assert text in "".join(read)
+async def test_nothing_is_copied_if_there_is_no_worktree_for_it(project: Project):
+    async with project.supervised() as watched:
+        source = await done(project, watched)
+        with pytest.raises(CommandRejected, match="no room"):
+            await router_of(project, watched).do(ForkSession(session_id=source, where="worktree"))
+        assert [each.id for each in project.tasks.list()] == [source]
+        assert [each.record.session_id for each in watched.supervisor.all()] == [source]

@@ -1,6 +1,8 @@
 """The page's own checks: types, unit tests, and that the build matches the sources."""
 
+import gzip
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,8 @@ import pytest
 WEB = Path(__file__).parents[3] / "web"
 PAGE = WEB.parent / "src" / "rookery" / "manager" / "web" / "page"
 SECONDS = 240
+SPACES = {0, 1, 2, 4, 6, 8, 12, 16, 19, 24, 30, 32, 48}
+"""Pixels between and in boxes; 19 and 30 line text up with what is above it."""
 
 
 def copy_of_the_page(tmp_path: Path) -> Path:
@@ -83,3 +87,29 @@ def test_the_page_passes_its_own_checks(check: list[str]):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_first_load_with_its_typeface_is_small_and_the_terminal_comes_later():
+    index = (PAGE / "index.html").read_text()
+    loaded = [PAGE / name for name in re.findall(r'"/?(assets/[^"]+\.(?:js|css))"', index)]
+    assert len(loaded) >= 2
+    fonts = list(PAGE.glob("assets/inter-latin-?00-*.woff2"))
+    assert len(fonts) == 2
+    sizes = [len(gzip.compress(path.read_bytes())) for path in [*loaded, *fonts]]
+    assert sum(sizes) < 90_000
+    scripts = [path for path in loaded if path.suffix == ".js"]
+    assert not [path for path in scripts if "xterm" in path.read_text(encoding="utf-8")]
+
+
+def test_styles_use_the_scale_of_spaces_and_two_weights():
+    for path in (WEB / "src").rglob("*.css"):
+        rules = path.read_text(encoding="utf-8")
+        spaces = re.findall(
+            r"(?<![\w-])(?:(?:row-|column-)?gap|(?:padding|margin)[a-z-]*): (.+);", rules
+        )
+        sizes = {int(size) for value in spaces for size in re.findall(r"(\d+)px", value)}
+        assert sizes <= SPACES, path
+        weights = set(re.findall(r"font-weight: (.+);", rules))
+        assert weights <= {"var(--strong)", "var(--regular)", "inherit"} or path.stem == "fonts", (
+            path
+        )

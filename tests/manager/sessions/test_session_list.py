@@ -40,6 +40,21 @@ def test_pending_and_active_sessions_come_before_the_newest_history():
     assert ids(archived_records(records)) == "away"
 
 
+def test_the_list_is_sorted_by_the_time_it_shows_and_pinned_sessions_come_first():
+    records = [
+        one("ended last", "completed", 1, end_time=9),
+        one("started last", "completed", 5, end_time=6),
+        one("working", "streaming", 2),
+        one("pinned", "completed", 0, end_time=1, pinned=True),
+    ]
+    assert ids(active_first(records)) == "pinned working ended last started last"
+
+
+def test_a_tag_is_found_by_its_sign():
+    records = [one("a", tags=("urgent",)), one("b", label="urgent")]
+    assert ids(matching(records, "#urgent")) == "a"
+
+
 def test_a_long_list_keeps_every_session():
     assert len(active_first(one(str(number)) for number in range(5000))) == 5000
 

@@ -1,5 +1,6 @@
 """The transition table of the manager's specification, cell by cell."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -39,6 +40,7 @@ from rookery.manager.sessions.session_states import (
     cell,
 )
 from support.session_samples import ASK_TS, GENERATION, NEWER, standing
+from support.state_diagram import diagram
 
 COLUMNS = "idle creating streaming w_approval w_input completed paused error stopped"
 
@@ -212,3 +214,11 @@ USER_SIGNALS = list(Signal)[: list(Signal).index(Signal.SESSION_CREATED)]
 def test_the_user_can_leave_every_state(state: SessionState):
     ways = {advance(standing(state), event).state for row in USER_SIGNALS for event in EVENTS[row]}
     assert ways - {state}
+
+
+def test_the_diagram_shows_every_state_and_only_transitions_of_the_table():
+    drawn = re.findall(r"^    (\w+) --> (\w+): (.+)$", diagram(), re.MULTILINE)
+    assert {state for start, end, _ in drawn for state in (start, end)} == {*SessionState}
+    assert ("waiting_approval", "streaming", "send, approve, reject") in drawn
+    possible = {(state, cell.to) for row in TABLE.values() for state, cell in row.items()}
+    assert {(start, end) for start, end, _ in drawn} <= possible

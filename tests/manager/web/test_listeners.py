@@ -84,7 +84,9 @@ def test_a_port_in_use_is_not_shared(address: str):
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(SettingsError, match="Give another with --port"):
-            sockets_at(port, None).__enter__()
+            sockets_at(ListenPlan(port=port)).__enter__()
+        with sockets_at(ListenPlan(port=port, may_move=True)) as moved:
+            assert port < moved.port < port + 20
 
 
 def test_wildcard_hosts_are_refused_and_loopback_hosts_are_allowed(tmp_path: Path):
@@ -100,7 +102,7 @@ def test_an_unresolvable_or_remote_host_is_refused():
         address_of("no-such-name.invalid")
     elsewhere = Address("192.0.2.77", "192.0.2.77")
     with pytest.raises(SettingsError, match="not an address of this machine"):
-        sockets_at(0, elsewhere).__enter__()
+        sockets_at(ListenPlan(address=elsewhere)).__enter__()
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -137,6 +139,8 @@ def test_explicit_listen_options_are_applied(tmp_path: Path):
     assert made.certificate.self_signed
     tunnel = ListenOptions(behind_tunnel="https://Name.example:443/").plan(tmp_path)
     assert tunnel == ListenPlan(tunnel="https://name.example")
+    assert ListenOptions().plan(tmp_path, 21_000) == ListenPlan(port=21_000, may_move=True)
+    assert ListenOptions(port=0).plan(tmp_path, 21_000) == ListenPlan()
 
 
 async def test_the_listen_plan_describes_its_risks(tmp_path: Path):
@@ -232,7 +236,8 @@ async def test_a_pairing_code_works_once(tmp_path: Path, tls: Path):
         known = {"Authorization": f"Bearer {token}"}
         assert (await phone.get("/api/health", headers=known)).status_code == 200
         listed = await phone.post("/api/do", headers=known, json={"kind": "list_devices"})
-        assert [(each["id"], each["name"]) for each in listed.json()] == [(device_id, "My phone")]
+        shown = [(each["id"], each["name"]) for each in listed.json() if not each["local"]]
+        assert shown == [(device_id, "My phone")]
 
 
 async def test_only_paired_devices_connect_from_outside(tmp_path: Path, tls: Path):

@@ -98,11 +98,13 @@ async def test_the_command_prints_its_address_and_cleans_up(project: Project):
                 listed = json.loads(await page.recv())
             assert listed["params"]["overview"]["project"] == str(project.path)
             assert listed["params"]["overview"]["blocked_requests"] == 0
-        folder = manager_folder(project.places, project.path)
+        folder = project.places.state / "manager"
         note = folder / "server.json"
         assert stat.S_IMODE(note.stat().st_mode) == 0o600
         assert manager.end() == (Exit.TERMINATED, "")
-    assert not [path.name for path in folder.iterdir() if path.suffix != ".lock"]
+    assert {path.name for path in folder.iterdir() if path.is_file()} == {"devices.json", "port"}
+    left = {path.name for path in manager_folder(project.places, project.path).iterdir()}
+    assert left <= {"agent-manager.json", "agent-manager.json.lock", "project.json"}
 
 
 def test_tokens_and_codes_are_never_logged_or_stored(project: Project):
@@ -147,7 +149,7 @@ def test_a_second_command_opens_the_running_managers_page(project: Project):
         assert (code, again["pid"]) == (0, manager.process.pid)
         assert again["launch_url"] != manager.where["launch_url"]
         token = manager.launched()
-        assert manager.launched(again["launch_url"]) == token
+        assert manager.launched(again["launch_url"]) != token
         code, said, reported = ended(project, "--no-open")
         assert code == 0
         assert f"is already running, as process {manager.process.pid}" in reported
@@ -155,6 +157,9 @@ def test_a_second_command_opens_the_running_managers_page(project: Project):
         code, _, reported = ended(project, "--no-open", "--pair")
         assert code == Exit.USAGE
         assert "serves this machine only" in reported
+        code, _, reported = ended(project, "--no-open", "--port", "0")
+        assert code == Exit.USAGE
+        assert "To use another address, end it first." in reported
 
         url, bearer = manager.where["url"], {"Authorization": f"Bearer {token}"}
         for _ in range(3):
@@ -196,7 +201,7 @@ def test_unsafe_or_invalid_flags_are_refused(project: Project):
         ("--host", "192.0.2.9", "Add --tls, or --tls-cert and --tls-key"),
         ("--host", "0.0.0.0", "--tls", "every network"),
         ("--behind-tunnel", "http://name.example", "https"),
-        ("--pair", "No manager of this project is running"),
+        ("--pair", "No manager is running that devices can reach"),
         ("--port", "70000", "70000"),
     ):
         code, said, reported = ended(project, "--no-open", *flags)

@@ -81,6 +81,28 @@ async def test_content_types_follow_the_file_suffix(tmp_path: Path):
             assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+async def test_files_are_compressed_for_clients_that_accept_it(tmp_path: Path):
+    folder = page_in(tmp_path / "page")
+    script = b"export const x = 1;\n" * 500
+    (folder / "assets" / "long-0123abcd.js").write_bytes(script)
+    async with served(tmp_path / "server", page=PageFiles(folder)) as server:
+        for accepted, encoding in (
+            ("gzip, deflate, br", "gzip"),
+            ("br;q=1, gzip;q=0.5", "gzip"),
+            ("gzip;q=0", None),
+            ("br", None),
+            ("", None),
+        ):
+            async with server.client() as client:
+                answer = await client.get(
+                    "/assets/long-0123abcd.js", headers={"Accept-Encoding": accepted}
+                )
+            assert answer.headers.get("content-encoding") == encoding, accepted
+            assert answer.headers["vary"] == "accept-encoding"
+            assert answer.content == script
+            assert (int(answer.headers["content-length"]) < 500) is (encoding == "gzip")
+
+
 async def test_workspace_files_are_not_served_and_nothing_redirects(tmp_path: Path):
     """Workspace files that look like the page's are not served.
 

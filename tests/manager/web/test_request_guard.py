@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from rookery.manager.web.access import CODE_BODY, HEAD, HEADERS, UPLOAD, WRONG_PER_MINUTE
-from rookery.manager.web.request_guard import RULES
+from rookery.manager.web.request_guard import RULES, WEBHOOK
 from support.web_server import UPGRADE, Answer, Served, request, served
 
 pytestmark = pytest.mark.anyio
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "font-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
-    "form-action 'none'; require-trusted-types-for 'script'"
+    "font-src 'self'; connect-src 'self'; manifest-src 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
 )
 HOST = "Host: @HOST@"
 JSON = "Content-Type: application/json"
@@ -359,7 +359,7 @@ async def test_every_route_refuses_unauthorized_requests(tmp_path: Path):
             body = BODY if right else ""
             line = f"{rule.method} {path}"
             stranger = await server.say(request(line, HOST, *right, body=body))
-            assert stranger.status == (401 if rule.needs_token else 400)
+            assert stranger.status == (401 if rule.needs_token or path == WEBHOOK else 400)
             for wrong in (f"Origin: https://{MARK}.example", "Sec-Fetch-Site: cross-site"):
                 refused = await server.say(request(line, HOST, *right, wrong, body=body))
                 check_refusal(refused.raw, 403)

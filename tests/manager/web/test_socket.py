@@ -10,12 +10,24 @@ from typing import Any
 
 import anyio
 import pytest
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from rookery.manager.web import routes
 from rookery.manager.web.access import FIRST_FRAME, FRAME
 from rookery.protocol.jsonrpc import OUTBOX
-from support.web_server import LOOPBACK, PATIENCE, PIECE, Served, call, introduction, served
+from support.web_server import (
+    INDEX,
+    LOOPBACK,
+    PATIENCE,
+    PIECE,
+    PROJECT,
+    Served,
+    call,
+    introduction,
+    request,
+    served,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -38,6 +50,26 @@ async def test_a_valid_token_in_the_first_frame_opens_the_connection(tmp_path: P
                 assert answer["result"] == {"protocol": 1}
                 assert (await call(page, "echo", said="é"))["result"] == {"said": "é"}
         assert (server.talk.tokens, server.blocked) == ([server.token] * 2, 0)
+
+
+async def test_a_path_names_the_project_of_a_connection(tmp_path: Path):
+    async with served(tmp_path) as server, server.client() as client:
+        asked = {"kind": "list_branches"}
+        for project, code, status in ((PROJECT, 1000, 200), ("f" * 16, 4404, 409)):
+            async with connect(f"ws://{server.host}/p/{project}/ws", proxy=None) as page:
+                await page.send(introduction(server.token))
+                if status == 200:
+                    assert "result" in json.loads(await page.recv())
+                else:
+                    assert await closed_with(page) == code
+                    assert page.close_reason == "No such project."
+            answer = await client.post(f"/p/{project}/api/do", json=asked, headers=server.bearer)
+            assert answer.status_code == status
+            assert (await client.get(f"/p/{project}/")).content == INDEX
+            refused = await client.post(f"/p/{project}/api/do", json=asked)
+            assert refused.status_code == 401
+        for path in ("/p/", "/p/0123/", "/p/0123456789ABCDEF/", f"/p/{PROJECT}", "/p/../api/do"):
+            assert (await server.say(request(f"GET {path}", f"Host: {server.host}"))).status == 404
 
 
 FIRST_FRAMES: dict[str, str] = {

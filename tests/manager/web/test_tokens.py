@@ -1,10 +1,13 @@
 """Authentication: tokens, one-time codes and paired devices."""
 
+import hashlib
+import hmac
 import json
 import os
 import socket
 import stat
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -18,19 +21,17 @@ from rookery.manager.web.access import (
     CODES,
     CONNECTIONS,
     CONNECTIONS_OF_A_DEVICE,
-    DEVICES,
     LAUNCH_CODE,
     PAIRING_CODE,
     WRONG_PER_MINUTE,
-    DeviceHandler,
-    Devices,
     Identity,
     Keys,
     OneTimeCodes,
     Visitors,
     WrongGuesses,
+    is_of_another_user,
 )
-from rookery.manager.web.routes import is_of_another_user
+from rookery.manager.web.devices import DEVICES, UNUSED_BROWSER, DeviceHandler, Devices
 from support.web_server import LOOPBACK, SESSION, served
 
 pytestmark = pytest.mark.anyio
@@ -57,21 +58,22 @@ def devices(tmp_path: Path, clock: Clock) -> Devices:
     return Devices(tmp_path / "state" / "devices.json", clock.milliseconds)
 
 
-def test_every_start_has_a_token_of_256_random_bits(devices: Devices):
-    tokens = {Keys(devices).token for _ in range(20)}
+def test_every_browser_has_a_token_of_256_random_bits(devices: Devices):
+    tokens = {devices.admit_browser("Firefox")[1] for _ in range(20)}
     assert len(tokens) == 20
     assert all(len(bytes.fromhex(token)) == 32 for token in tokens)
 
 
 @given(st.one_of(st.text(), st.none(), st.integers(), st.binary(), st.lists(st.text())))
 def test_other_strings_are_not_accepted_as_the_token_or_a_code(guess: object):
-    keys, codes = Keys(Devices(Path("nowhere") / "devices.json")), OneTimeCodes(LAUNCH_CODE)
-    token, code = keys.token, codes.new()
-    assert keys.identity(guess, outside=False) is None
-    for near in (token[:-1], f"{token}0", token.upper(), ""):
-        assert near == token or not keys.identity(near, outside=False), near
-    assert keys.identity(token, outside=False) is not None
-    assert [codes.redeem(each) for each in (guess, code, code)] == [False, True, False]
+    with TemporaryDirectory() as folder:
+        keys, codes = Keys(Devices(Path(folder, "devices.json"))), OneTimeCodes(LAUNCH_CODE)
+        token, code = keys.devices.admit_browser("Firefox")[1], codes.new()
+        assert keys.identity(guess, outside=False) is None
+        for near in (token[:-1], f"{token}0", token.upper(), ""):
+            assert near == token or not keys.identity(near, outside=False), near
+        assert keys.identity(token, outside=False) is not None
+        assert [codes.redeem(each) for each in (guess, code, code)] == [False, True, False]
 
 
 def test_a_code_expires(clock: Clock):
@@ -155,6 +157,11 @@ async def test_ids_are_random_and_useless_without_a_token(tmp_path: Path):
         assert (await client.post("/api/do", json=unknown, headers=known)).status_code == 409
 
 
+def found(devices: Devices, token: str) -> str | None:
+    device = devices.find_by_token(token)
+    return device.id if device else None
+
+
 def test_device_tokens_are_stored_as_digests_in_a_private_file(tmp_path: Path, devices: Devices):
     device_id, token = devices.pair("My phone")
     file = tmp_path / "state" / "devices.json"
@@ -163,7 +170,7 @@ def test_device_tokens_are_stored_as_digests_in_a_private_file(tmp_path: Path, d
     assert token not in file.read_text(encoding="utf-8")
     later = Devices(file)
     assert [(each.id, each.name) for each in later.all()] == [(device_id, "My phone")]
-    assert later.find_by_token(token) == device_id
+    assert found(later, token) == device_id
     assert later.find_by_token(token[:-1]) is None
     assert later.find_by_token(json.loads(file.read_bytes())[0]["token_digest"]) is None
 
@@ -178,7 +185,7 @@ async def test_a_revoked_device_is_refused(tmp_path: Path, devices: Devices):
     assert done.notes == ("My phone was revoked.",)
     assert sent_away == [device_id]
     for file in (devices, Devices(tmp_path / "state" / "devices.json")):
-        assert (file.find_by_token(token), file.find_by_token(other)) == (None, other_id)
+        assert (found(file, token), found(file, other)) == (None, other_id)
     with pytest.raises(CommandRejected, match="No such device"):
         await handler.do(RevokeDevice(id=device_id))
 
@@ -199,6 +206,62 @@ def test_the_number_of_devices_is_limited(devices: Devices):
     with pytest.raises(CommandRejected, match="Revoke one"):
         devices.pair("one more")
     assert len(devices.all()) == DEVICES
+
+
+def test_a_browser_is_admitted_again_by_the_next_server_but_not_from_elsewhere(
+    tmp_path: Path, devices: Devices, clock: Clock
+):
+    _, token = devices.admit_browser("Firefox")
+    _, phone = devices.pair("My phone")
+    keys = Keys(Devices(tmp_path / "state" / "devices.json", clock.milliseconds))
+    assert keys.identity(token, outside=False)
+    assert keys.identity(token, outside=True) is None
+    assert keys.identity(phone, outside=True)
+    keys.devices.forget_browsers()
+    assert keys.identity(token, outside=False) is None
+    assert keys.identity(phone, outside=True)
+
+
+def test_an_unused_browser_is_forgotten(devices: Devices, clock: Clock):
+    _, token = devices.admit_browser("Firefox")
+    for _ in range(3):
+        clock.now += 0.9 * UNUSED_BROWSER / 1000
+        assert devices.find_by_token(token)
+    clock.now += UNUSED_BROWSER / 1000
+    assert devices.find_by_token(token) is None
+    assert devices.all() == ()
+
+
+def test_a_new_link_replaces_what_the_browser_had_and_no_paired_device(devices: Devices):
+    phone, _ = devices.pair("My phone")
+    first, token = devices.admit_browser("Firefox")
+    second, _ = devices.admit_browser("Firefox", replaced=first)
+    assert devices.find_by_token(token) is None
+    devices.admit_browser("Firefox", replaced=phone)
+    assert [each.local for each in devices.all()] == [False, True, True]
+    for number in range(DEVICES):
+        devices.admit_browser(str(number))
+    names = [each.name for each in devices.all()]
+    assert (len(names), names[0], names[-1]) == (DEVICES + 1, "My phone", str(DEVICES - 1))
+    assert second not in {each.id for each in devices.all()}
+
+
+async def test_only_the_real_server_can_prove_that_it_knows_a_browser(tmp_path: Path):
+    """The proof holds for one origin, so that it cannot be fetched from another port."""
+    async with served(tmp_path) as server, server.client() as client:
+        code = server.access.keys.launch_codes.new()
+        admitted = (await client.post("/api/launch", json={"code": code})).json()
+        asked = {"device_id": admitted["device_id"], "nonce": "n1"}
+        key = hashlib.sha256(admitted["token"].encode()).digest()
+        for host in (server.host, f"localhost:{server.port}"):
+            answer = await client.post("/api/prove", json=asked, headers={"Host": host})
+            expected = hmac.new(key, f"http://{host} n1".encode(), "sha256").hexdigest()
+            assert answer.json() == {"proof": expected}
+        assert admitted["token"] not in answer.text
+        unknown = await client.post("/api/prove", json={**asked, "device_id": "0" * 32})
+        assert (unknown.status_code, unknown.content) == (401, b"")
+        broken = await client.post("/api/prove", json={"device_id": 5})
+        assert (broken.status_code, broken.content) == (400, b"")
 
 
 def test_a_damaged_device_list_is_reported_and_left_unchanged(tmp_path: Path):
@@ -237,14 +300,14 @@ async def test_only_unauthenticated_connections_give_way_to_others():
     first, second = here.add(), here.add()
     assert first
     assert second
-    first.authenticate(Identity("token"))
+    first.authenticate(Identity("token", "a browser", local=True))
     for _ in range(CONNECTIONS):
         assert here.add()
         assert here.add(outside=True), "authenticated connections have their own limit"
     assert len(here) == 2 * CONNECTIONS
     assert (first in here, second in here) == (True, False)
     for visitor in here:
-        visitor.authenticate(Identity("token"))
+        visitor.authenticate(Identity("token", "a browser", local=True))
     assert here.add() is None
 
     devices = [from_outside.add(outside=True) for _ in range(CONNECTIONS_OF_A_DEVICE + 1)]

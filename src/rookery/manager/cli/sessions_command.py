@@ -21,6 +21,7 @@ from rookery.governance.cli.common import GIVEN
 from rookery.manager.cli import sessions_follow as follow
 from rookery.manager.cli import sessions_list as listing
 from rookery.manager.cli import sessions_review as review
+from rookery.manager.cli.schedule_table import SCHEDULE_SPECS
 from rookery.manager.cli.sessions_common import (
     ManagerClient,
     as_json,
@@ -31,7 +32,9 @@ from rookery.manager.cli.sessions_common import (
     with_manager,
     workspace_option,
 )
+from rookery.manager.cli.sessions_order import ORDER_SPECS
 from rookery.manager.cli.sessions_table import SPECS, request_command
+from rookery.manager.cli.worktree_table import SPECS as WORKTREE_SPECS
 from rookery.manager.handlers.router import request_from_json
 from rookery.manager.requests import (
     ChangeSetting,
@@ -84,7 +87,7 @@ def _defaults_for(found: click.Command, chosen: dict[str, Any]) -> dict[str, Any
 @click.argument("request", metavar="JSON")
 @with_manager
 async def do_command(client: ManagerClient, request: str) -> int:
-    """Send any request, given as JSON, and print the answer. - reads standard input."""
+    """Send any request as JSON and print the answer. - reads standard input."""
     text = text_of(request)
     try:
         fields = json.loads(text)
@@ -110,12 +113,22 @@ class _MailGroup(click.Group):
 
 @click.group("mail", cls=_MailGroup)
 def mail_group() -> None:
-    """Manage messages that a session has not read yet. With an ID, list them."""
+    """Manage queued messages. With an ID, list them."""
 
 
 @click.group("worktrees")
 def worktrees_group() -> None:
     """Manage the git worktrees of sessions, named by branch, id or session."""
+
+
+@click.group("pr")
+def pull_requests_group() -> None:
+    """Pull requests of worktrees, through your gh or glab."""
+
+
+@click.group("schedules")
+def schedules_group() -> None:
+    """Start sessions at a time, on a cron line, or by a webhook, while `rookery manager` runs."""
 
 
 @click.group("devices")
@@ -136,16 +149,19 @@ def devices_group() -> None:
     "--model",
     "models",
     multiple=True,
-    help="The model, as provider/model or plain. Repeat it for each version.",
+    help="The model, as PROVIDER/MODEL or MODEL. Repeat it for each version.",
 )
 @click.option("-M", "--mode", default="", help="The mode to start in.")
-@click.option("--base", default="", help="The base of the new branch.")
+@click.option("--base", default="", help="The branch to start the new one from.")
 @click.option("--branch", default="", help="The branch to work on, existing or new.")
 @click.option("--in", "worktree_id", help="Work in this worktree: a branch, an id or a session.")
 @click.option("--label", default="", help="The name of the session.")
 @click.option("--image", "images", multiple=True, metavar="FILE", help="An image for the model.")
 @click.option("--ask", is_flag=True, help="Ask before every change.")
 @click.option("--intent", default="", help="The intent, such as INT-001.")
+@click.option(
+    "--max-cost", type=click.FloatRange(0), default=0.0, help="Ask after this many dollars."
+)
 @with_manager
 async def start_command(
     client: ManagerClient,
@@ -156,6 +172,7 @@ async def start_command(
     worktree_id: str | None,
     images: Sequence[str],
     ask: bool,
+    max_cost: float,
     **named: str,
 ) -> int:
     """Start a session in the background. The prompt - is read from standard input."""
@@ -174,6 +191,7 @@ async def start_command(
         models=tuple(models) if len(models) > 1 else (),
         worktree_id=(await client.worktree(worktree_id)).id if worktree_id else "",
         auto_approve=client.settings.manager.auto_approve and not ask,
+        max_cost=max_cost,
         **named,
     )
     await _ask_for_trust(client)
@@ -216,11 +234,14 @@ def _start_notes(started: Started, waiting: Collection[str]) -> Iterator[str]:
 @click.command("fork")
 @one_session
 @click.option("--ts", type=int, help="Copy only up to this message.")
+@click.option("--worktree", is_flag=True, help="Continue in a new worktree.")
 @with_manager
-async def fork_command(client: ManagerClient, session: str, ts: int | None) -> int:
+async def fork_command(client: ManagerClient, session: str, ts: int | None, worktree: bool) -> int:
     """Copy a session into a new one."""
     row = await client.session(session)
-    started = await client.do(ForkSession(session_id=row.session_id, ts=ts))
+    started = await client.do(
+        ForkSession(session_id=row.session_id, ts=ts, where="worktree" if worktree else "local")
+    )
     client.print(started, started.session_ids)
     if not client.as_json:
         for note in started.notes:
@@ -306,19 +327,28 @@ def _as_json(value: str) -> str:
 _HEADINGS = {
     "Watch": "list inbox show follow wait",
     "Run": "start send approve reject answer cancel resume retry stop-all trust switch mail",
-    "Review and apply": "diff comment revert compare apply merge finish worktrees",
+    "Review and apply": "diff comment revert compare apply merge finish worktrees pr edit",
+    "Search and organise": "search costs bulk pin tag",
+    "Schedules": "schedules",
     "Manage": "rename mark-read archive remove fork export checkpoints restore",
-    "Project and settings": "models modes branches paths intents trace blame settings devices do",
+    "Project and settings": "models modes commands issues branches paths intents trace blame "
+    "settings devices editors do",
 }
 
 
 def _collect() -> None:
-    groups = {"mail": mail_group, "worktrees": worktrees_group, "devices": devices_group}
+    groups = {
+        "mail": mail_group,
+        "worktrees": worktrees_group,
+        "pr": pull_requests_group,
+        "devices": devices_group,
+        "schedules": schedules_group,
+    }
     mail_group.add_command(mail_list_command)
     worktrees_group.add_command(review.remove_command)
     worktrees_group.add_command(review.agree_command)
     top: list[click.Command] = [*groups.values(), *_TOP_COMMANDS]
-    for spec in SPECS:
+    for spec in (*SPECS, *ORDER_SPECS, *WORKTREE_SPECS, *SCHEDULE_SPECS):
         group = spec.name.rpartition(" ")[0]
         (groups[group].add_command if group else top.append)(request_command(spec))
     found = {each.name or "": each for each in top}

@@ -38,9 +38,9 @@ class ProjectDependencies(ManagerFeatures):
     """Dependencies of a project's manager."""
 
     def document(self, task_id: str, form: Form) -> str:
-        from rookery.storage.cli.session_commands import session_document
+        from rookery.storage.cli.export import SessionDocument
 
-        return session_document(self.tasks, task_id, form)
+        return "".join(SessionDocument(self.tasks, task_id).pieces(form))
 
 
 class ManagerClient:

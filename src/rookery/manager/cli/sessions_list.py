@@ -195,7 +195,7 @@ async def approve_command(
     digest: str | None,
     ts: int | None,
 ) -> int:
-    """Approve what a session asks for, which is printed."""
+    """Print what a session asks for, and approve it."""
     row = await _question(client, session, ts, SessionState.WAITING_APPROVAL)
     if digest is not None and digest != row.digest:
         raise CommandRejected(

@@ -39,9 +39,9 @@ from rookery.manager.shown_rows import (
 )
 
 Lines = Callable[[Any, ManagerClient], Iterable[str]]
-_NAMES = {"session_id": "session", "worktree_id": "which", "id": "device"}
+_NAMES = {"session_id": "session", "worktree_id": "which"}
 """Fields whose parameter has another name."""
-_METAVARS = {"session_id": "ID", "worktree_id": "ID|BRANCH", "id": "DEVICE"}
+_METAVARS = {"session_id": "ID", "session_ids": "ID...", "worktree_id": "ID|BRANCH", "id": "ID"}
 
 
 class CommandSpec(Struct, frozen=True):
@@ -92,6 +92,8 @@ def _params(spec: CommandSpec, known: Iterable[FieldInfo]) -> Iterator[click.Par
 def _argument(field: FieldInfo, hint: Any) -> click.Argument:
     default = {} if field.default is NODEFAULT else {"default": field.default, "required": False}
     metavar = _METAVARS.get(field.name)
+    if get_origin(hint) is tuple:
+        default |= {"nargs": -1, "required": field.required}
     return click.Argument([_param(field)], type=_type(hint), metavar=metavar, **default)
 
 
@@ -124,6 +126,8 @@ async def _resolve(
     if given := values.get("session_id"):
         values["session_id"] = (await client.session(given)).session_id
         names["id"] = short(values["session_id"])
+    if given := values.get("session_ids"):
+        values["session_ids"] = tuple([(await client.session(each)).session_id for each in given])
     if given := values.get("worktree_id"):
         row = await client.worktree(given)
         values["worktree_id"] = row.id
@@ -209,7 +213,7 @@ def _script(row: ScriptRow) -> Iterator[str]:
     yield from (f"  {line}" for line in plainly_visible(row.text).split("\n"))
 
 
-def _one_worktree(row: WorktreeRow, client: ManagerClient) -> list[str]:
+def one_worktree(row: WorktreeRow, client: ManagerClient) -> list[str]:
     return aligned([_WORKTREE_HEAD, _worktree(row)])
 
 
@@ -288,7 +292,7 @@ SPECS = (
         options={
             "mode": click.Option(["-M", "--mode"], help="Continue in this mode."),
             "model": click.Option(
-                ["-m", "--model"], help="Continue with this model, as provider/model or plain."
+                ["-m", "--model"], help="Continue with this model, as PROVIDER/MODEL or MODEL."
             ),
             "intent": "Continue for this intent.",
             "auto_approve": click.Option(
@@ -379,11 +383,11 @@ SPECS = (
             "folder": "The folder of an existing worktree.",
         },
         refuse=_check_import,
-        lines=_one_worktree,
+        lines=one_worktree,
     ),
     CommandSpec("worktrees recreate", requests.RecreateWorktree, done="Recreated {branch}."),
     CommandSpec("worktrees kept", requests.ListKept, lines=_saved_work),
-    CommandSpec("worktrees bring-back", requests.BringBack, lines=_one_worktree),
+    CommandSpec("worktrees bring-back", requests.BringBack, lines=one_worktree),
     CommandSpec("worktrees run", requests.RunScript, done="Run script started in {path}."),
     CommandSpec("worktrees stop", requests.StopScript, done="Run script stopped."),
     CommandSpec("worktrees scripts", requests.ListScripts, lines=_scripts),

@@ -39,6 +39,7 @@ from rookery.manager.review.reviews import (
     session_files,
     steps_of,
 )
+from rookery.manager.review.word_changes import mark_words
 from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.shown_rows import (
     Comment,
@@ -63,7 +64,7 @@ def diff_lines(diff: TextDiff) -> tuple[DiffLine, ...]:
     old = _highlighted(diff.file.old_path or diff.file.path, diff.old)
     new = _highlighted(diff.file.path, diff.new)
     ends_differ = (b"\r\n" in diff.old) != (b"\r\n" in diff.new)
-    return tuple(_line(line, old, new, ends_differ=ends_differ) for line in diff.lines)
+    return mark_words([_line(line, old, new, ends_differ=ends_differ) for line in diff.lines])
 
 
 def _highlighted(path: str, text: bytes) -> tuple[str, ...]:
@@ -224,7 +225,7 @@ class ReviewHandler:
             name=record.name,
             model="/".join(filter(None, (record.provider, record.model))),
             state=record.state,
-            stats=WorktreeStats() if removed else await self._stats(record.session_id),
+            stats=WorktreeStats() if removed else await self.stats(record.session_id),
             cost=record.cost,
             tokens=record.tokens,
             seconds=max(0, end - record.start_time) / 1000,
@@ -232,8 +233,11 @@ class ReviewHandler:
             note=removed,
         )
 
-    async def _stats(self, session_id: str) -> WorktreeStats:
-        """Statistics of a version; empty if its worktree is gone."""
+    async def stats(self, session_id: str, *, local: bool = False) -> WorktreeStats:
+        """Statistics of a session's worktree, empty if it is gone; of its own changes if it is
+        `local`."""
+        if local:
+            return (await self._own.review(session_id)).stats
         try:
             worktree = await self._access.of_session(session_id)
         except CommandRejected:

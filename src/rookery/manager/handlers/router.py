@@ -11,7 +11,7 @@ import msgspec
 
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
-from rookery.manager import requests
+from rookery.manager import list_requests, requests, schedule_requests
 from rookery.manager.requests import REQUESTS
 from rookery.protocol.codec import answer_to_json, given_fields, kind_of, read_request
 
@@ -68,6 +68,9 @@ READ_ONLY: frozenset[type[Any]] = frozenset(
         requests.ListImportable,
         requests.ListKept,
         requests.ListScripts,
+        requests.ReadScriptLog,
+        requests.ListEditors,
+        requests.ReadPullRequest,
         requests.ReviewChanges,
         requests.ReadDiff,
         requests.CompareVersions,
@@ -76,6 +79,12 @@ READ_ONLY: frozenset[type[Any]] = frozenset(
         requests.BlameFile,
         requests.ReadSettings,
         requests.ListDevices,
+        list_requests.SearchSessions,
+        list_requests.ListCommands,
+        list_requests.ListIssues,
+        list_requests.ReadCosts,
+        schedule_requests.ListSchedules,
+        list_requests.ListFleet,
     )
 )
 """Requests that need neither a session's process nor write access."""
@@ -102,7 +111,8 @@ class Router:
 
     @property
     def requests(self) -> frozenset[type[Any]]:
-        return frozenset(self._handlers)
+        """Those that clients can send."""
+        return frozenset(self._handlers) & frozenset(REQUESTS)
 
     async def do(self, request: Asking[T]) -> T:
         """Handle a request. Raises `RookeryError` if it fails; then nothing was changed."""

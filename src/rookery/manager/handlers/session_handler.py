@@ -8,7 +8,7 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -49,6 +49,7 @@ ANSWER_HELD = (
 EXTENSIONS: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
 MAX_DOCUMENT = LONGEST_MESSAGE - MIB
 FORKED = " (fork)"
+Placed: TypeAlias = tuple[SessionOptions, tuple[str, ...]]
 
 
 def overview_of(
@@ -170,8 +171,14 @@ def _check_choice(choice: Choice | None, reply: str) -> None:
 
 class ForkHandler:
     def __init__(
-        self, sessions: Supervisor, workspaces: Workspaces, dependencies: Dependencies
+        self,
+        sessions: Supervisor,
+        workspaces: Workspaces,
+        dependencies: Dependencies,
+        place: Callable[[SessionRecord, SessionOptions], Awaitable[Placed]],
     ) -> None:
+        """`place` moves the options of a fork into a new worktree."""
+        self._place = place
         self._sessions = sessions
         self._workspaces = workspaces
         self._dependencies = dependencies
@@ -185,15 +192,17 @@ class ForkHandler:
             raise CommandRejected(self._sessions.read_only)
         record = self._stored(request.session_id)
         options = _fork_options(record, self._workspaces.launch_of(record.session_id))
-        fork_id = str(uuid.uuid4())
+        fork_id, notes = str(uuid.uuid4()), tuple[str, ...]()
         note = await anyio.to_thread.run_sync(self._copy, record.session_id, fork_id, request.ts)
         try:
+            if request.where == "worktree":
+                options, notes = await self._place(record, options)
             await self._sessions.adopt_task(fork_id, options)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._sessions.tasks.delete, fork_id)
             raise
-        return Started(session_ids=(fork_id,), notes=(note,) if note else ())
+        return Started(session_ids=(fork_id,), notes=tuple(filter(None, (*notes, note))))
 
     def _copy(self, source: str, fork_id: str, ts: int | None) -> str:
         """Copy the task; return a note if the fork could not end exactly there."""

@@ -24,6 +24,8 @@ from rookery.manager.shown_rows import Done, SettingRow
 Type: TypeAlias = Literal["bool", "int", "float", "str", "list"]
 _OFFERED = (
     "manager.running_limit manager.branch_prefix manager.auto_approve manager.notify ui.notify",
+    "manager.daily_budget",
+    "manager.editor",
     "provider model mode reasoning_effort",
     "approval approve_edits approve_modes approve_subtasks approve_in_scope",
     "commands.allow commands.deny",

@@ -17,15 +17,26 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery import ENV_PREFIX
 from rookery.core.settings import Settings
 from rookery.errors import CommandRejected, RookeryError
 from rookery.faults import kp
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.handlers.worktree_access import WorktreeAccess
+from rookery.manager.handlers.worktree_access import (
+    TRUSTED,
+    WorktreeAccess,
+    options_in,
+    parallel_mode_of,
+)
 from rookery.manager.handlers.worktree_scripts import WorktreeSetup
 from rookery.manager.requests import StartSessions, TrustProject
 from rookery.manager.sessions.session_folders import SessionOptions
-from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode, label_of
+from rookery.manager.sessions.session_record import (
+    LABEL_LENGTH,
+    ParallelMode,
+    SessionRecord,
+    label_of,
+)
 from rookery.manager.shown_rows import Done, Started
 from rookery.manager.worktrees.create import MOST_VERSIONS, automatic_branch, own_branch
 from rookery.platform.worktree_values import (
@@ -38,12 +49,11 @@ from rookery.platform.worktree_values import (
     environment_of,
 )
 
-TRUSTED = ("--trust",)
-"""A worktree of a trusted project is trusted. That the project is still trusted is checked
-before each process is started."""
 MAX_SETUPS = 2
+COST_LIMIT = f"{ENV_PREFIX}MAX_COST"
 CANCELLED = "It was cancelled before it started."
 KEPT = "Its worktree {} already has files, so it is kept; remove it if you do not need it."
+UNCOMMITTED = "Uncommitted changes of the project are not in the new worktree."
 STAYS = "The session stays in the list, because you sent it more messages."
 
 
@@ -64,18 +74,19 @@ class StartHandler:
     ) -> None:
         self._access = access
         self._supervisor = access.supervisor
+        self._setup = setup
         self._worktree_start = WorktreeStart(access, setup)
         self._settings = settings
 
     @property
     def handlers(self) -> Handlers:
-        return {StartSessions: self._start, TrustProject: self._trust}
+        return {StartSessions: self.start, TrustProject: self._trust}
 
     async def _trust(self, request: TrustProject) -> Done:
         self._access.trust(request.path)
         return Done()
 
-    async def _start(self, request: StartSessions) -> Started:
+    async def start(self, request: StartSessions) -> Started:
         self._access.require_trust("nothing was started")
         if not 1 <= request.versions <= MOST_VERSIONS:
             raise CommandRejected(
@@ -102,12 +113,8 @@ class StartHandler:
                 "Recreate or remove it."
             )
         worktree = found.worktree
-        options = replace(
-            _session_options(request, Path(worktree.path)),
-            parallel_mode=parallel_mode_of(worktree),
-            worktree_id=worktree.id,
-            env=environment_of(worktree, str(self._access.project)),
-            options=TRUSTED,
+        options = options_in(
+            worktree, _session_options(request, Path(worktree.path)), self._access.project
         )
         notes = self._warn_of_others(worktree)
         return Started(session_ids=(await self._supervisor.start(options),), notes=notes)
@@ -154,12 +161,28 @@ class StartHandler:
         )
         return await self._supervisor.preparations.reserve(options, WorktreeStep.SYNCING)
 
+    async def place_in_worktree(
+        self, source: SessionRecord, options: SessionOptions
+    ) -> tuple[SessionOptions, tuple[str, ...]]:
+        """Options for a copy of a session, in a new worktree. Raises `CommandRejected`."""
+        self._access.require_trust("nothing was copied")
+        create = self._access.operations.create
+        branch = self._automatic_branch(source.name)
+        base = source.parallel_mode.branch if source.parallel_mode else ""
+        made = await self._access.run(lambda: create(branch, label=options.label, base=base))
+        notes = await self._setup.set_up(made.worktree, lambda lines: None)
+        moved = options_in(made.worktree, options, self._access.project)
+        return moved, (UNCOMMITTED, *made.notes, *notes)
+
     def _new_branch(self, request: StartSessions) -> str:
         if request.branch:
             return own_branch(request.branch) or request.branch
+        return self._automatic_branch(request.prompt or request.label)
+
+    def _automatic_branch(self, words: str) -> str:
         prefix = self._settings().manager.branch_prefix
         chance = secrets.randbelow(1_000_000)
-        return automatic_branch(request.prompt or request.label, prefix=prefix, chance=chance)
+        return automatic_branch(words, prefix=prefix, chance=chance)
 
 
 def _session_options(request: StartSessions, workspace: Path, number: int = 1) -> SessionOptions:
@@ -174,6 +197,7 @@ def _session_options(request: StartSessions, workspace: Path, number: int = 1) -
         mode=request.mode or None,
         auto_approve=request.auto_approve,
         intent=request.intent,
+        env={COST_LIMIT: repr(request.max_cost)} if request.max_cost else None,
     )
 
 
@@ -374,9 +398,3 @@ class WorktreeStart:
         if self._supervisor.session(session_id):
             self._preparations.fail(session_id, problem)
         progress.failed.append(problem)
-
-
-def parallel_mode_of(worktree: Worktree) -> ParallelMode:
-    return ParallelMode(
-        branch=worktree.branch, worktree_path=worktree.path, parent_branch=worktree.parent_branch
-    )

@@ -18,7 +18,8 @@ from rookery import NAME
 from rookery.errors import CommandRejected
 from rookery.manager.dependencies import TrustedFolders
 from rookery.manager.review.reviews import ReviewOperations
-from rookery.manager.sessions.session_record import SessionRecord
+from rookery.manager.sessions.session_folders import SessionOptions
+from rookery.manager.sessions.session_record import ParallelMode, SessionRecord
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.worktrees.operations import WorktreeOperations
 from rookery.platform.paths import visible
@@ -29,6 +30,7 @@ from rookery.platform.worktree_values import (
     Obstacle,
     Worktree,
     WorktreeState,
+    environment_of,
 )
 
 MAX_GIT_PROCESSES = 3
@@ -38,6 +40,9 @@ _NEVER_CREATED = (
 )
 
 T = TypeVar("T")
+TRUSTED = ("--trust",)
+"""A worktree of a trusted project is trusted. That the project is still trusted is checked
+before each process is started."""
 
 
 class WorktreeAccess:
@@ -266,3 +271,21 @@ class WorktreeAccess:
                 return None
             self._folder_cache[session_id] = Path(launch.workspace)
         return self._folder_cache[session_id]
+
+
+def options_in(worktree: Worktree, options: SessionOptions, project: Path) -> SessionOptions:
+    """The options of a session, moved into a worktree."""
+    return replace(
+        options,
+        workspace=Path(worktree.path),
+        parallel_mode=parallel_mode_of(worktree),
+        worktree_id=worktree.id,
+        env={**(options.env or {}), **environment_of(worktree, str(project))},
+        options=TRUSTED,
+    )
+
+
+def parallel_mode_of(worktree: Worktree) -> ParallelMode:
+    return ParallelMode(
+        branch=worktree.branch, worktree_path=worktree.path, parent_branch=worktree.parent_branch
+    )

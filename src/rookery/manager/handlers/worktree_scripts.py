@@ -214,13 +214,13 @@ class WorktreeSetup:
             approved=script.digest,
             on_output=lambda text: on_lines(tuple(lines.of(text))),
             environ=self._environ,
-            other_pids=self._processes,
+            other_pids=self.processes,
         )
         on_lines(tuple(lines.rest()))
         return [run.trouble] if run.trouble else []
 
-    def _processes(self) -> set[int]:
-        """PIDs of sessions and run scripts, which must not be killed with the set-up script."""
+    def processes(self) -> set[int]:
+        """PIDs of sessions and run scripts, which must not be killed with another process."""
         pids = (record.pid for record in self._access.supervisor.records())
         return {*filter(None, pids), *self._scripts.pids}
 

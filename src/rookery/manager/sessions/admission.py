@@ -175,7 +175,7 @@ class Preparations:
             workspace=workspace or options.workspace,
             parallel_mode=parallel_mode or options.parallel_mode,
             worktree_id=worktree_id or options.worktree_id,
-            env=env or options.env,
+            env={**(options.env or {}), **(env or {})},
         )
         self._supervisor.folder(session_id).keep_launch(launch_of(found, self._supervisor.project))
         session.record = replace(

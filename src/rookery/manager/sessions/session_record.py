@@ -46,6 +46,15 @@ class TodoStats(Struct, frozen=True, kw_only=True):
     total: int
 
 
+class ChangeCount(Struct, frozen=True, kw_only=True):
+    """How much a session has changed. `revision` grows whenever files may have changed."""
+
+    revision: int = 0
+    files: int = 0
+    added: int = 0
+    removed: int = 0
+
+
 class QueuedMessage(Struct, frozen=True, kw_only=True):
     """A message on its way to the engine. The number makes sure that it counts once."""
 
@@ -85,6 +94,8 @@ class SessionRecord(Session, frozen=True, kw_only=True):
     todo_stats: TodoStats | None = None
     unread: bool = False
     archived: bool = False
+    pinned: bool = False
+    tags: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
     pid: int | None = None
 
@@ -188,7 +199,7 @@ def _snake(name: str) -> str:
 
 
 def active_first(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:
-    """Active sessions, then the history, each newest first, without archived ones."""
+    """Pinned sessions, active ones, then the history, each newest first, without archived ones."""
     shown = (record for record in records if not record.archived)
     return tuple(sorted(shown, key=_sort_key))
 
@@ -223,11 +234,18 @@ def is_active(record: SessionRecord) -> bool:
     return record.state in TRUE_IN["is_active"]
 
 
-def _sort_key(record: SessionRecord) -> tuple[bool, int, str]:
-    return (not is_active(record), -record.start_time, record.session_id)
+def shown_time(record: SessionRecord) -> int:
+    """The time that lists show, and sort by."""
+    return record.end_time or record.start_time
+
+
+def _sort_key(record: SessionRecord) -> tuple[bool, bool, int, str]:
+    place = (not record.pinned, not is_active(record))
+    return (*place, -shown_time(record), record.session_id)
 
 
 def _search_text(record: SessionRecord) -> str:
     branch = record.parallel_mode.branch if record.parallel_mode else ""
     texts = (record.label, record.title, record.prompt, branch, record.model or "")
-    return caseless("\n".join((*texts, record.session_id)))
+    tags = (f"#{tag}" for tag in record.tags)
+    return caseless("\n".join((*texts, record.session_id, *tags)))

@@ -1,8 +1,8 @@
 """The states of a session, the flags a page derives from them, and the transition table; and why
 a session failed.
 
-The page in `docs/` is generated from the table. A cell names the next state or a rule; a state that
-is missing in a row ignores the signal.
+The diagram in `docs/manager.md` is drawn from the table. A cell names the next state or a rule; a
+state that is missing in a row ignores the signal.
 
 The kind of a failure decides what is offered, its text is shown, and is never raw JSON. The session
 and its messages are kept after every failure.

@@ -41,7 +41,9 @@ LARGEST_FILE = 256 * MIB
 SAVE_DELAY = 0.25
 """Changes within this time are saved together."""
 _NOTE = "holder.json"
+_PROJECT_NOTE = "project.json"
 _LONGEST_NOTE = 4096
+_ID_LENGTH = 16
 
 
 class SessionStore:
@@ -245,18 +247,43 @@ def _object(data: object) -> dict[str, Any]:
 
 def manager_folder(places: Places, project: Path) -> Path:
     """The folder of a project's manager. It may not exist yet."""
-    name = hashlib.sha256(os.fsencode(project.resolve())).hexdigest()[:16]
+    name = hashlib.sha256(os.fsencode(project.resolve())).hexdigest()[:_ID_LENGTH]
     return places.state / "manager" / name
+
+
+def session_lists(places: Places) -> list[Path]:
+    """The folders of all managers."""
+    with suppress(OSError):
+        return sorted(each for each in (places.state / "manager").iterdir() if _is_id(each.name))
+    return []
+
+
+def project_of(places: Places, project_id: str) -> Path | None:
+    """The project with this id, which is the name of its manager's folder; None if unknown."""
+    if not _is_id(project_id):
+        return None
+    with suppress(OSError, ValueError):
+        noted = json.loads(_read_file(places.state / "manager" / project_id / _PROJECT_NOTE))
+        match noted:
+            case {"path": str(path)} if manager_folder(places, Path(path)).name == project_id:
+                return Path(path)
+    return None
+
+
+def _is_id(name: str) -> bool:
+    return len(name) == _ID_LENGTH and set(name) <= set("0123456789abcdef")
 
 
 @contextmanager
 def holder_note(places: Places, project: Path, called: str) -> Iterator[None]:
-    """Write a note that this process, which must hold the lock, manages the project's sessions."""
+    """Write a note that this process, which must hold the lock, manages the project's sessions;
+    and one, which stays, that says where the project is."""
     folder = manager_folder(places, project)
     private_folder(folder)
     note = folder / _NOTE
     with suppress(OSError):  # then the holder is unknown
         put(note, [json.dumps({"pid": os.getpid(), "called": called}).encode()])
+        put(folder / _PROJECT_NOTE, [json.dumps({"path": str(project.resolve())}).encode()])
     try:
         yield
     finally:

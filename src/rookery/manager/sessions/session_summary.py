@@ -15,9 +15,15 @@ from rookery.core.folds.view import View
 from rookery.core.message import Message
 from rookery.manager.sessions.message_queue import all_messages
 from rookery.manager.sessions.session_folders import SessionFolder
-from rookery.manager.sessions.session_record import QueuedMessage, SessionRecord, flags
+from rookery.manager.sessions.session_record import (
+    ChangeCount,
+    QueuedMessage,
+    SessionRecord,
+    flags,
+)
 from rookery.manager.sessions.session_states import WAITING, Flags, SessionState
 from rookery.manager.sessions.supervised_session import SupervisedSession
+from rookery.manager.shown_rows import PullRequestRow
 
 
 class Switches(Struct, frozen=True, kw_only=True):
@@ -83,6 +89,9 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
     unresponsive: bool = False
     step: str = ""
     """The current step of its preparation, if any."""
+    tools_finished: int = 0
+    changes: ChangeCount = ChangeCount()
+    pull_request: PullRequestRow | None = None
 
     @property
     def flags(self) -> Flags:
@@ -151,6 +160,9 @@ def summary_of(session: SupervisedSession, *, elsewhere: bool = False) -> Sessio
         queued=session.is_queued,
         unresponsive=session.unresponsive,
         step=session.step,
+        tools_finished=session.tools_finished,
+        changes=session.changes,
+        pull_request=session.pull_request,
     )
 
 

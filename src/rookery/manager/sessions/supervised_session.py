@@ -14,6 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from rookery.core.facts import Event as TaskEvent
+from rookery.core.facts import ToolFinished
 from rookery.core.message import Message
 from rookery.errors import CommandRejected, StorageError
 from rookery.faults import kp
@@ -25,6 +26,7 @@ from rookery.manager.sessions.message_queue import HeldAnswer, Terms, held_answe
 from rookery.manager.sessions.process_keeper import ProcessKeeper, not_started_exit
 from rookery.manager.sessions.session_folders import ProcessMark, SessionFolder
 from rookery.manager.sessions.session_record import (
+    ChangeCount,
     QueuedMessage,
     SessionRecord,
     updated_record,
@@ -33,6 +35,7 @@ from rookery.manager.sessions.session_record import (
 from rookery.manager.sessions.session_states import STATUS_OF, TRUE_IN, WAITING, WORKING
 from rookery.manager.sessions.session_task import RESUMING, FollowedTask
 from rookery.manager.sessions.stored_session import StoredHistory, rebuild_session, with_usage
+from rookery.manager.shown_rows import PullRequestRow
 from rookery.protocol.codec import Host
 
 if TYPE_CHECKING:
@@ -57,6 +60,9 @@ class SupervisedSession:
         self.step = ""
         """The current step of the preparation."""
         self.unresponsive = False
+        self.tools_finished = 0
+        self.changes = ChangeCount()
+        self.pull_request: PullRequestRow | None = None
         self.is_forgotten = False
         """It was removed and must not be saved again."""
         self.folder = folder
@@ -321,6 +327,7 @@ class SupervisedSession:
 
     def on_event(self, task: FollowedTask, event: TaskEvent) -> None:
         usage = task.view.usage
+        self.tools_finished += isinstance(event.fact, ToolFinished)
         for reported in task.receive(event):
             asked = task.row(reported.ts) if isinstance(reported, events.AgentAsked) else None
             if self._held and self._held.answers(asked):

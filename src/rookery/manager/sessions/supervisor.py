@@ -4,11 +4,13 @@ Closing the supervisor ends no process; the next supervisor of the project adopt
 """
 
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
@@ -54,6 +56,9 @@ from rookery.manager.sessions.session_summary import (
 from rookery.manager.sessions.supervised_session import SupervisedSession
 from rookery.platform.user_folders import Places
 from rookery.protocol.codec import Host
+
+if TYPE_CHECKING:
+    from rookery.manager.handlers.terminals import Terminals
 
 
 @asynccontextmanager
@@ -106,11 +111,19 @@ class Supervisor:
         self.preparations = Preparations(self)
         self.start_obstacle: Callable[[SessionRecord], str | None] = lambda _: None
         """Returns why a session cannot start a process, or None. Called before every start."""
+        self.on_followed: Callable[[], None] = lambda: None
+        """Called when a client follows the list."""
+        self.schedule_notice = ""
+        """What to say about schedules, as a sentence."""
+        self.run_schedules: Callable[[], Coroutine[Any, Any, None]] = anyio.lowlevel.checkpoint
+        """Starts scheduled sessions until cancelled, in a manager that stays open."""
+        self.terminals: Terminals | None = None
+        """Opens shells for clients; None if this manager offers none."""
 
     @property
     def notices(self) -> tuple[str, ...]:
         """Problems with the session list, as sentences for the user."""
-        return tuple(self.store.notices)
+        return (*self.store.notices, *filter(None, [self.schedule_notice]))
 
     @property
     def read_only(self) -> str:
@@ -223,30 +236,30 @@ class Supervisor:
         record = self.find(session_id).record
         named = label_of(label)
         shown_as = named or label_of(record.prompt)
-        self._rewrite(replace(record, label=shown_as, renamed=bool(named)))
+        self.rewrite(replace(record, label=shown_as, renamed=bool(named)))
 
     def archive(self, session_id: str, *, archived: bool = True) -> None:
-        self._rewrite(replace(self.find(session_id).record, archived=archived))
+        self.rewrite(replace(self.find(session_id).record, archived=archived))
 
     def mark_read(self, session_id: str) -> None:
         record = self.find(session_id).record
         if record.unread:
-            self._rewrite(replace(record, unread=False))
+            self.rewrite(replace(record, unread=False))
 
     def retry_message(self, session_id: str, number: int) -> None:
         session = self.find(session_id)
-        self._rewrite(message_queue.retried(session.record, number))
+        self.rewrite(message_queue.retried(session.record, number))
         session.keeper.wake_for_messages()
 
     def discard_message(self, session_id: str, number: int) -> None:
-        self._rewrite(message_queue.discarded(self.find(session_id).record, number))
+        self.rewrite(message_queue.discarded(self.find(session_id).record, number))
 
     async def edit_queued(self, session_id: str, message_id: str, text: str | None) -> None:
         """Replace or (None) delete a queued message. Raises `CommandRejected` if it is too late."""
         session, number = self.find(session_id), message_queue.number_of(message_id)
         message = events.UserMessage(text=text) if text else None
         if number is not None and (record := message_queue.edited(session.record, number, message)):
-            self._rewrite(record)
+            self.rewrite(record)
             return
         host = await session.host(reopen=False)
         await host.send(EditQueue(task_id=session_id, message_id=message_id, text=text))
@@ -370,7 +383,10 @@ class Supervisor:
         self.store.remove(session_id)
         self._changes.note(session_id)
 
-    def _rewrite(self, record: SessionRecord) -> None:
-        session = self.find(record.session_id)
-        session.record = record
-        session.save(now=True)
+    def rewrite(self, *records: SessionRecord) -> None:
+        """Replace records; they are saved together, now."""
+        for record in records:
+            session = self.find(record.session_id)
+            session.record = record
+            session.save()
+        self.store.save()

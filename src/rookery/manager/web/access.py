@@ -1,35 +1,27 @@
-"""Who may use the web server: limits, credentials, connections and their authentication.
+"""Who may use the web server: limits, one-time codes, connections and their authentication.
 
-Nothing is stored except digests of the device tokens, which cannot be used to log in. No client can
-keep others out: unauthenticated connections have little time, and the oldest is closed when there
-is no room. Connections from other machines have a separate limit, and so has each device. Wrong
-tokens and codes are counted by address. Sizes are in bytes, times in seconds.
+No client can keep others out: unauthenticated connections have little time, and the oldest is
+closed when there is no room. Connections from other machines have a separate limit, and so has each
+device. Wrong tokens and codes are counted by address. Sizes are in bytes, times in seconds.
 """
 
 import asyncio
-import hashlib
-import hmac
-import secrets
-import time
+import os
+import socket
+import struct
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from time import monotonic
 
 import anyio
-import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from starlette.types import Scope
 
-from rookery import NAME
 from rookery.core.limits import KIB, MIB
-from rookery.errors import CommandRejected, StorageError
-from rookery.manager.handlers.router import Handlers
-from rookery.manager.requests import ListDevices, RevokeDevice
-from rookery.manager.shown_rows import Device, Done
-from rookery.platform.disk import private_folder, put, reason
+from rookery.manager.web.devices import Devices
 from rookery.protocol.server import new_token, same_token
 
 HEAD = 16 * KIB
@@ -38,6 +30,7 @@ HEADERS = 64
 """Number of headers."""
 CODE_BODY = KIB
 """Body of a request that exchanges a code, which is not authenticated yet."""
+WEBHOOK_BODY = 64 * KIB
 BODY = 2 * MIB
 UPLOAD = 20 * MIB
 """Body of a request with images."""
@@ -55,7 +48,6 @@ CONNECTIONS_OF_A_DEVICE = 16
 WRONG_PER_MINUTE = 10
 """Wrong tokens, and wrong codes, per address."""
 ADDRESSES_REMEMBERED = 1000
-DEVICES = 32
 
 HANDSHAKE = 5.0
 """For the head of a request, and for the token on a WebSocket."""
@@ -73,18 +65,19 @@ LAUNCH_CODE = 60.0
 PAIRING_CODE = 300.0
 CODES = 16
 """Valid codes; a further one replaces the oldest."""
-_LARGEST_FILE = 2**20
-_LONGEST_NAME = 60
-_VISIT_INTERVAL = 60_000
-"""Milliseconds between two updates of a device's last visit in the file."""
 _MINUTE = 60.0
+_TABLES = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
+_ROOT = 0
+_NO_FILE = "0"
 
 
 class Identity(Struct, frozen=True):
-    """An authenticated client: the user at this machine, or a paired device."""
+    """An authenticated client: a browser or program of the user, or a paired device."""
 
     token: str
-    device_id: str = ""
+    device_id: str
+    local: bool = False
+    """Valid on this machine only, for processes of the same user."""
 
 
 class OneTimeCodes:
@@ -110,108 +103,18 @@ class OneTimeCodes:
         return any([self._open.pop(code) > now for code in fitting])
 
 
-class _StoredDevice(Struct, frozen=True, kw_only=True):
-    id: str
-    name: str
-    token_digest: str
-    paired: int
-    seen: int
-
-
-def now_in_milliseconds() -> int:
-    return time.time_ns() // 1_000_000
-
-
-class Devices:
-    """Paired devices, stored in a file. Raises `StorageError` if the file cannot be read:
-    starting with an empty list would lock all devices out without a message."""
-
-    def __init__(self, file: Path, now: Callable[[], int] = now_in_milliseconds) -> None:
-        self._file = file
-        self._now = now
-        self._stored = {device.id: device for device in _read(file)}
-
-    def all(self) -> tuple[Device, ...]:
-        return tuple(
-            Device(id=device.id, name=device.name, paired=device.paired, seen=device.seen)
-            for device in self._stored.values()
-        )
-
-    def pair(self, name: str) -> tuple[str, str]:
-        """Pair a device. Return its id and its token, which is not stored."""
-        if len(self._stored) >= DEVICES:
-            raise CommandRejected(f"{DEVICES} devices are already paired. Revoke one of them.")
-        device_id, token, now = secrets.token_hex(16), new_token(), self._now()
-        shown = "".join(char if char.isprintable() else " " for char in name)
-        name = " ".join(shown.split())[:_LONGEST_NAME] or "a device"
-        digest = _digest(token)
-        self._put(_StoredDevice(id=device_id, name=name, token_digest=digest, paired=now, seen=now))
-        return device_id, token
-
-    def find_by_token(self, token: str) -> str | None:
-        """The id of the device with this token."""
-        given = _digest(token)
-        # compare all, so that the time taken reveals nothing
-        known = [*self._stored.values()]
-        found = [each for each in known if hmac.compare_digest(each.token_digest, given)]
-        if found and self._now() - found[0].seen > _VISIT_INTERVAL:
-            with suppress(StorageError):  # a full disk must not lock a device out
-                self._put(replace(found[0], seen=self._now()))
-        return found[0].id if found else None
-
-    def revoke(self, device_id: str) -> str:
-        """Revoke a device and return its name."""
-        if device_id not in self._stored:
-            raise CommandRejected(f"No such device. See: {NAME} sessions devices list")
-        rest = {each: device for each, device in self._stored.items() if each != device_id}
-        name = self._stored[device_id].name
-        self._write(rest)
-        return name
-
-    def _put(self, device: _StoredDevice) -> None:
-        self._write({**self._stored, device.id: device})
-
-    def _write(self, devices: dict[str, _StoredDevice]) -> None:
-        private_folder(self._file.parent)
-        try:
-            put(self._file, [msgspec.json.encode(list(devices.values()))])
-        except OSError as error:
-            raise StorageError(
-                f"{self._file} cannot be written ({reason(error)}). The paired "
-                "devices were not changed."
-            ) from error
-        self._stored = devices
-
-
 class Keys:
     def __init__(self, devices: Devices, clock: Callable[[], float] = monotonic) -> None:
-        self.token = new_token()
         self.launch_codes = OneTimeCodes(LAUNCH_CODE, clock)
         self.pairing_codes = OneTimeCodes(PAIRING_CODE, clock)
         self.devices = devices
 
     def identity(self, given: object, *, outside: bool) -> Identity | None:
-        """Authenticate a token. From outside only device tokens are valid."""
-        if same_token(self.token, given):
-            return None if outside else Identity(self.token)
-        if isinstance(given, str) and (device_id := self.devices.find_by_token(given)):
-            return Identity(given, device_id)
-        return None
-
-
-class DeviceHandler:
-    def __init__(self, devices: Devices, disconnect: Callable[[str], None]) -> None:
-        self._devices = devices
-        self._disconnect = disconnect
-        self.handlers: Handlers = {ListDevices: self._list, RevokeDevice: self._revoke}
-
-    async def _list(self, _: ListDevices) -> tuple[Device, ...]:
-        return self._devices.all()
-
-    async def _revoke(self, request: RevokeDevice) -> Done:
-        name = self._devices.revoke(request.id)
-        self._disconnect(request.id)
-        return Done(notes=(f"{name} was revoked.",))
+        """Authenticate a token. From outside only tokens of paired devices are valid."""
+        device = self.devices.find_by_token(given) if isinstance(given, str) else None
+        if not device or (outside and device.local):
+            return None
+        return Identity(str(given), device.id, device.local)
 
 
 class Visitors:
@@ -260,13 +163,14 @@ class Access:
         self.blocked_requests += 1
         self._on_blocked(self.blocked_requests)
 
-    def identity(self, token: object, *, outside: bool, address: str) -> Identity | HTTPStatus:
+    def identity(self, token: object, scope: Scope, *, outside: bool) -> Identity | HTTPStatus:
         """Authenticate a token. A valid one, like a valid code, is never limited by wrong ones
         from the same address: an old page may keep retrying there, and all clients of a tunnel
         have one address."""
-        if identity := self.keys.identity(token, outside=outside):
+        identity = self.keys.identity(token, outside=outside)
+        if identity and (not identity.local or scope["state"]["visitor"].is_same_user(scope)):
             return identity
-        return self.wrong_tokens.note(address)
+        return self.wrong_tokens.note(address_in(scope))
 
 
 class WrongGuesses:
@@ -302,6 +206,7 @@ class Visitor:
         self._deadline: asyncio.TimerHandle | None = None
         self._requests = 0
         self._unsent = 0
+        self._same_user: bool | None = None
 
     def connected(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -315,8 +220,14 @@ class Visitor:
         """Mark as authenticated, which lifts the time limit."""
         self.identity = identity
         self._clear_deadline()
-        if identity.device_id:
+        if not identity.local:
             self._visitors.disconnect(identity.device_id, keep=CONNECTIONS_OF_A_DEVICE)
+
+    def is_same_user(self, scope: Scope) -> bool:
+        """Whether the connection is of the server's user. The table is read once."""
+        if self._same_user is None:
+            self._same_user = not is_of_another_user(scope["client"], scope["server"])
+        return self._same_user
 
     def disconnect(self) -> None:
         """Disconnect at once, dropping unsent data."""
@@ -362,17 +273,26 @@ class Visitor:
             self.disconnect()
 
 
-def _read(file: Path) -> list[_StoredDevice]:
+def address_in(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") else ""
+
+
+def is_of_another_user(client: tuple[str, int], server: tuple[str, int]) -> bool:
+    """Whether the system's connection table names another user; without a table the code or token
+    must do. The owner of a closed connection is unknown, so it counts as another user's."""
+    family = socket.AF_INET6 if ":" in client[0] else socket.AF_INET
+    wanted = f"{_table_entry(family, client)} {_table_entry(family, server)}"
     try:
-        with file.open("rb") as stream:
-            return msgspec.json.decode(stream.read(_LARGEST_FILE), type=list[_StoredDevice])
-    except FileNotFoundError:
-        return []
-    except (OSError, msgspec.MsgspecError, UnicodeError) as error:
-        raise StorageError(
-            f"{file} cannot be read ({error}). Remove it, and pair your devices again."
-        ) from error
+        lines = _TABLES[family].read_text(encoding="ascii").splitlines()
+    except OSError:
+        return False
+    found = [line.split() for line in lines if " ".join(line.split()[1:3]) == wanted]
+    closed = any(words[9] == _NO_FILE for words in found)
+    return closed or bool({int(words[7]) for words in found} - {os.geteuid(), _ROOT})
 
 
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+def _table_entry(family: socket.AddressFamily, end: tuple[str, int]) -> str:
+    """An address as in that table: 32-bit words in native byte order."""
+    packed = socket.inet_pton(family, end[0])
+    words = struct.unpack(f"={len(packed) // 4}I", packed)
+    return "".join(f"{word:08X}" for word in words) + f":{end[1]:04X}"

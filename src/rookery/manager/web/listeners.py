@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.errors import SettingsError
@@ -75,6 +76,9 @@ class ListenPlan(Struct, frozen=True, kw_only=True):
     """Where the server can be reached: without `address` or `tunnel` only from this machine."""
 
     port: int = 0
+    """0 for any free one."""
+    may_move: bool = False
+    """Whether to use one of the next ports if it is taken."""
     address: Address | None = None
     certificate: Certificate | None = None
     """Without one, traffic to `address` is not encrypted."""
@@ -89,7 +93,8 @@ class ListenPlan(Struct, frozen=True, kw_only=True):
 class ListenOptions(Struct, frozen=True, kw_only=True):
     """Command line options."""
 
-    port: int = 0
+    port: int | None = None
+    """None for the user's own port."""
     host: str = ""
     tls: bool = False
     tls_cert: Path | None = None
@@ -98,18 +103,26 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
     plain_text: bool = False
 
     @property
+    def is_special(self) -> bool:
+        """Whether it names an address, which a running server cannot change."""
+        return bool(self.host or self.behind_tunnel) or self.port is not None
+
+    @property
     def _protections(self) -> int:
         return sum((self.tls, bool(self.tls_cert or self.tls_key), self.plain_text))
 
-    def plan(self, certificates: Path) -> ListenPlan:
+    def plan(self, certificates: Path, own_port: int = 0) -> ListenPlan:
         """Check the options and build the plan. Raises `SettingsError` if they do not name
         exactly one protection. Generated certificates are stored in the folder `certificates`."""
         self._check()
+        plan = ListenPlan(port=own_port, may_move=bool(own_port))
+        if self.port is not None:
+            plan = ListenPlan(port=self.port)
         if self.behind_tunnel:
-            return ListenPlan(port=self.port, tunnel=_origin(self.behind_tunnel))
+            return replace(plan, tunnel=_origin(self.behind_tunnel))
         address = address_of(self.host) if self.host else None
         if not address:
-            return ListenPlan(port=self.port)
+            return plan
         if not self._protections:
             raise SettingsError(
                 f"--host {self.host} lets other machines reach the manager. Without encryption, "
@@ -117,7 +130,7 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
                 "--behind-tunnel. In a network you trust, use --plain-text."
             )
         certificate = None if self.plain_text else self._certificate(certificates, address)
-        return ListenPlan(port=self.port, address=address, certificate=certificate)
+        return replace(plan, address=address, certificate=certificate)
 
     def _check(self) -> None:
         if self._protections > 1:
@@ -151,10 +164,11 @@ class _NoSuchAddress(Exception):
 
 
 @contextmanager
-def sockets_at(port: int, outside: Address | None) -> Iterator[Sockets]:
-    """Listen on all addresses at one port; 0 picks a port that is free on all of them."""
-    for _ in range(_TRIES):
-        opened = _open(port, outside)
+def sockets_at(plan: ListenPlan) -> Iterator[Sockets]:
+    """Listen on all addresses at one port, which is free on all of them."""
+    moves = plan.may_move or not plan.port
+    for more in range(_TRIES):
+        opened = _open(plan.port + more if plan.port else 0, plan.address, moves=moves)
         if opened:
             break
     else:
@@ -240,7 +254,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _open(port: int, outside: Address | None) -> Sockets | None:
+def _open(port: int, outside: Address | None, *, moves: bool) -> Sockets | None:
     """Open the sockets; None if another port should be tried."""
     with ExitStack() as stack:
         try:
@@ -252,7 +266,7 @@ def _open(port: int, outside: Address | None) -> Sockets | None:
         except _NoSuchAddress as error:
             raise SettingsError(f"--host: {error} is not an address of this machine.") from error
         except OSError as error:
-            if port == 0 and error.errno == errno.EADDRINUSE:
+            if moves and error.errno == errno.EADDRINUSE:
                 return None
             raise SettingsError(
                 f"Cannot listen on port {port} ({error.strerror or error}). Give another "

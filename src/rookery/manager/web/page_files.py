@@ -1,9 +1,11 @@
-"""Static files of the page. They hold no data and are served without authentication.
+"""Static files of the page. They hold no data and are served without authentication, compressed
+for browsers that accept it.
 
 They are read at start, and only files found then are served, so no request path can reach anything
 else.
 """
 
+import gzip
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -33,6 +35,7 @@ CONTENT_TYPES = {
 """Content type by suffix. Other files are not served."""
 _INDEX = "index.html"
 _NAMED_BY_CONTENT = re.compile(r".+-[A-Za-z0-9_-]{8}\.[a-z0-9]+")
+_COMPRESSED = {".css", ".html", ".js", ".json", ".svg", ".txt", ".webmanifest"}
 _LARGEST = 8 * 2**20
 _NOT_BUILT = f"""\
 <!doctype html>
@@ -50,6 +53,8 @@ class PageFile(Struct, frozen=True):
     content: bytes
     content_type: str
     cached: str
+    compressed: bytes = b""
+    """With gzip; empty if that is not smaller."""
 
 
 class PageFiles:
@@ -79,7 +84,10 @@ def _files_in(folder: Path) -> Iterator[tuple[str, PageFile]]:
 def _file(within: str, content: bytes) -> PageFile:
     path = PurePosixPath(within)
     lasts = len(path.parts) > 1 and _NAMED_BY_CONTENT.fullmatch(path.name)
-    return PageFile(content, CONTENT_TYPES[path.suffix], IMMUTABLE if lasts else NO_STORE)
+    cached = IMMUTABLE if lasts else NO_STORE
+    compressed = gzip.compress(content, mtime=0) if path.suffix in _COMPRESSED else content
+    smaller = compressed if len(compressed) < len(content) else b""
+    return PageFile(content, CONTENT_TYPES[path.suffix], cached, smaller)
 
 
 def _content(path: Path) -> bytes:

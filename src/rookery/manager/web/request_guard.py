@@ -14,12 +14,20 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rookery.manager.web.access import CODE_BODY, HEAD, HEADERS, UPLOAD, Access, Identity, Visitor
+from rookery.manager.web.access import (
+    CODE_BODY,
+    HEAD,
+    HEADERS,
+    UPLOAD,
+    WEBHOOK_BODY,
+    Access,
+    Visitor,
+)
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "font-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
-    "form-action 'none'; require-trusted-types-for 'script'"
+    "font-src 'self'; connect-src 'self'; manifest-src 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
 )
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 SECURITY_HEADERS: Headers = [
@@ -38,6 +46,7 @@ _BY_STATUS: dict[HTTPStatus, Headers] = {
 _USUAL_PORTS = {"http": 80, "https": 443}
 _PLAIN_PATH = re.compile(rb"/[A-Za-z0-9._/-]*")
 """A path that no decoding changes."""
+_PROJECT_PATH = re.compile(rb"/p/([0-9a-f]{16})(/[A-Za-z0-9._/-]*)")
 _VERSIONS = {"1.0", "1.1"}
 _OWN_SITES = {b"same-origin", b"none"}
 _FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
@@ -47,7 +56,10 @@ _debug = logging.getLogger(__name__)
 _JSON = {"application/json", "application/json; charset=utf-8", "application/json;charset=utf-8"}
 _ALWAYS = {name: (name, held) for name, held in SECURITY_HEADERS}
 SOCKET = "/ws"
+WORKERS = "/worker"
+"""Where workers of a fleet connect, which authenticate in their first message too."""
 API = "/api"
+WEBHOOK = f"{API}/webhook"
 
 
 class OwnHost(Struct, frozen=True):
@@ -116,7 +128,8 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         visitor: Visitor = scope["state"]["visitor"]
         with visitor.request():
-            match self._check(Head(scope), visitor, _address(scope)):
+            scope["state"]["project"] = _project_in(scope)
+            match self._check(scope, visitor):
                 case HTTPStatus() as status:
                     self._access.count_blocked()
                     await _refuse(scope, send, status)
@@ -124,28 +137,24 @@ class Guard:
                     scope["state"]["served"] = served
                     await self._serve(scope, receive, _SecuredSend(send))
 
-    def _check(self, head: Head, visitor: Visitor, address: str) -> OwnHost | HTTPStatus:
+    def _check(self, scope: Scope, visitor: Visitor) -> OwnHost | HTTPStatus:
+        head = Head(scope)
         served = host_used(head, self._hosts)
         if isinstance(served, HTTPStatus):
             return served
         path = head.path.decode("ascii")
         if head.is_web_socket:
-            return served if path == SOCKET else HTTPStatus.NOT_FOUND
+            return served if path in (SOCKET, WORKERS) else HTTPStatus.NOT_FOUND
         wrong = _shape_error(head, path)
         if wrong or not _is_api(path):
             return wrong or served
         if not RULES.get(path, _DEFAULT_RULE).needs_token:
             return served
-        identity = self._guest(head, served, address)
+        identity = self._access.identity(bearer(head), scope, outside=served.outside)
         if isinstance(identity, HTTPStatus):
             return identity
         visitor.authenticate(identity)
         return served
-
-    def _guest(self, head: Head, served: OwnHost, address: str) -> Identity | HTTPStatus:
-        scheme, _, token = (head.one(b"authorization") or "").partition(" ")
-        given = token.strip() if scheme.lower() == "bearer" else None
-        return self._access.identity(given, outside=served.outside, address=address)
 
     async def _serve(self, scope: Scope, receive: Receive, send: "_SecuredSend") -> None:
         try:
@@ -157,6 +166,12 @@ class Guard:
                 await _refuse(scope, send.unsecured, HTTPStatus.INTERNAL_SERVER_ERROR)
             elif scope["type"] == "http":
                 scope["state"]["visitor"].disconnect()
+
+
+def bearer(head: Head) -> str | None:
+    """The token that a request brings."""
+    scheme, _, token = (head.one(b"authorization") or "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
 
 
 class GuardRule(Struct, frozen=True):
@@ -171,11 +186,14 @@ class GuardRule(Struct, frozen=True):
 RULES: Mapping[str, GuardRule] = {
     f"{API}/launch": GuardRule("POST", needs_token=False, longest=CODE_BODY),
     f"{API}/pair": GuardRule("POST", needs_token=False, longest=CODE_BODY),
+    f"{API}/prove": GuardRule("POST", needs_token=False, longest=CODE_BODY),
+    WEBHOOK: GuardRule("POST", needs_token=False, longest=WEBHOOK_BODY),
     f"{API}/do": GuardRule("POST", longest=UPLOAD),
     f"{API}/health": GuardRule("GET"),
 }
 """All paths besides page files and the WebSocket, which authenticates in its first message.
-Paths without a token take a one-time code in the body."""
+Paths without a token take a one-time code in the body, or prove that this is the server; a webhook
+has a token of its own, which its route checks before it reads the body."""
 _DEFAULT_RULE = GuardRule("GET")
 """Unknown paths need a token too: unauthenticated clients get 401, never 404."""
 
@@ -293,8 +311,13 @@ def _is_api(path: str) -> bool:
     return path == API or path.startswith(f"{API}/")
 
 
-def _address(scope: Scope) -> str:
-    return scope["client"][0] if scope.get("client") else ""
+def _project_in(scope: Scope) -> str:
+    """Take the project off the path. Everything below it is the same for all projects."""
+    found = _PROJECT_PATH.fullmatch(scope["raw_path"])
+    if not found:
+        return ""
+    scope["raw_path"], scope["path"] = found[2], found[2].decode("ascii")
+    return found[1].decode("ascii")
 
 
 def _secured(headers: Headers) -> Headers:

@@ -1,17 +1,17 @@
 """HTTP routes and the page's WebSocket, behind the guard.
 
+All but the files of the page belong to a project: to the one that the path names, or to the one
+that the server was started for.
+
 Before a page sent its token on the WebSocket, nothing is sent to it and nothing else is read.
 Launch codes are refused to other users of this machine, who can see a browser's command line.
 """
 
-import os
-import socket
-import struct
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import anyio
 import msgspec
@@ -24,8 +24,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDiscon
 from rookery import NAME, VERSION
 from rookery.core.commands import repeated_field
 from rookery.core.queries import Asking
-from rookery.errors import CommandRejected, RookeryError
+from rookery.errors import CommandRejected, RookeryError, StorageError
+from rookery.manager.dependencies import FleetView
 from rookery.manager.handlers.router import reply_to_json, request_from_json
+from rookery.manager.schedule_requests import CallWebhook
 from rookery.manager.web.access import (
     BODY,
     FIRST_FRAME,
@@ -35,20 +37,31 @@ from rookery.manager.web.access import (
     Access,
     Identity,
     Visitor,
+    address_in,
 )
 from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.request_guard import API, SOCKET, refusal_headers
+from rookery.manager.web.request_guard import (
+    API,
+    SOCKET,
+    WEBHOOK,
+    WORKERS,
+    Head,
+    bearer,
+    refusal_headers,
+)
 from rookery.protocol.channels import Channel, ChannelEnded
 from rookery.protocol.codec import PROTOCOL, answer_to_json
 from rookery.protocol.jsonrpc import error_of
+from rookery.protocol.worker_channel import read_greeting
 
-_TABLES = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
-_ROOT = 0
-_NO_FILE = "0"
+T = TypeVar("T")
 POLICY_VIOLATION = 1008
 TRY_AGAIN = 1013
 NOT_TEXT = 1003
 TOO_LONG = 1009
+NO_PROJECT = 4404
+_ACCEPTS_GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))")
+_LONGEST_REASON = 120
 _GONE = (WebSocketDisconnect, WebSocketDisconnected, OSError)
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _UNREADABLE = (
@@ -68,9 +81,9 @@ class PageChannel:
         self._visitor = visitor
         self._received: list[bytes] = []
 
-    async def receive_token(self) -> str | None:
-        """Read the token from the first message, which `receive` then returns again. None if it
-        does not arrive in time or is something else. Raises `ChannelEnded`."""
+    async def receive_first(self, read: Callable[[bytes], T]) -> T | None:
+        """Read the first message, which `receive` then returns again. None if it does not arrive
+        in time or is something else. Raises `ChannelEnded`."""
         first = b""
         with anyio.move_on_after(HANDSHAKE) as waiting:
             first = await self.receive()
@@ -80,9 +93,9 @@ class PageChannel:
             await self.aclose(TOO_LONG)
         else:
             with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-                token = _read_introduction(first).params.token
+                value = read(first)
                 self._received.append(first)
-                return token
+                return value
         return None
 
     async def receive(self) -> bytes:
@@ -109,9 +122,9 @@ class PageChannel:
                 self._visitor.disconnect()
                 raise ChannelEnded
 
-    async def aclose(self, code: int = 1000) -> None:
+    async def aclose(self, code: int = 1000, reason: str = "") -> None:
         with suppress(ChannelEnded), anyio.move_on_after(HANDSHAKE):
-            await self._send({"type": "websocket.close", "code": code})
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
     async def _send(self, message: dict[str, object]) -> None:
         try:
@@ -126,48 +139,73 @@ class RequestRouter(Protocol):
     async def do(self, request: Asking[Any]) -> Any: ...
 
 
+class HostedProject(Struct, frozen=True):
+    """What answers the requests of one project."""
+
+    router: RequestRouter
+    talk: Talk
+
+
+FindProject: TypeAlias = Callable[[str], Awaitable[HostedProject]]
+"""Finds a project by its id. Raises `RookeryError` if there is none, or it cannot be opened."""
+
+
+FindWebhook: TypeAlias = Callable[[str, str], Awaitable[str]]
+"""Returns the id of the schedule in a project whose webhook has this token, or an empty text."""
+
+
+async def no_webhook(project_id: str, token: str) -> str:
+    return ""
+
+
 class Routes:
     def __init__(
         self,
-        router: RequestRouter,
-        talk: Talk,
+        find_project: FindProject,
         access: Access,
         page: PageFiles,
+        find_webhook: FindWebhook,
         on_paired: Callable[[str], None],
+        fleet: FleetView | None = None,
     ) -> None:
-        self._router = router
-        self._talk = talk
+        self._find_webhook = find_webhook
+        self._find_project = find_project
         self._access = access
         self._page = page
         self._on_paired = on_paired
+        self._fleet = fleet
 
     def app(self) -> Router:
         return Router(
             [
                 Route(f"{API}/launch", self._launch, methods=["POST"]),
                 Route(f"{API}/pair", self._pair, methods=["POST"]),
+                Route(f"{API}/prove", self._prove, methods=["POST"]),
+                Route(WEBHOOK, self._webhook, methods=["POST"]),
                 Route(f"{API}/do", self._do, methods=["POST"]),
                 Route(f"{API}/health", self._health, methods=["GET"]),
                 WebSocketRoute(SOCKET, self._socket),
+                WebSocketRoute(WORKERS, self._worker),
                 Route("/{path:path}", self._file, methods=["GET"]),
             ],
             redirect_slashes=False,
         )
 
     async def _launch(self, request: Request) -> Response:
-        """Exchange a launch code for the token. Only from this machine, for whose user the code
+        """Exchange a launch code for a token. Only from this machine, for whose user the code
         is."""
         try:
             given = _read_launch(await _body(request))
         except _UNREADABLE:
             return self._refusal(HTTPStatus.BAD_REQUEST)
-        if request.state.served.outside or is_of_another_user(
-            request.scope["client"], request.scope["server"]
-        ):
+        visitor: Visitor = request.state.visitor
+        if request.state.served.outside or not visitor.is_same_user(request.scope):
             return self._refusal(HTTPStatus.FORBIDDEN)
         if not self._access.keys.launch_codes.redeem(given.code):
             return self._wrong_code(request)
-        return _json({"token": self._access.keys.token})
+        devices = self._access.keys.devices
+        device_id, token = devices.admit_browser(given.name, replaced=given.device_id)
+        return _json({"token": token, "device_id": device_id})
 
     async def _pair(self, request: Request) -> Response:
         try:
@@ -183,6 +221,39 @@ class Routes:
         self._on_paired(device_id)
         return _json({"token": token, "device_id": device_id})
 
+    async def _prove(self, request: Request) -> Response:
+        """Prove that this is the server that the device knows. The origin is part of the
+        challenge, so that nobody can pass it on to a server at another port."""
+        try:
+            given = _read_challenge(await _body(request))
+        except _UNREADABLE:
+            return self._refusal(HTTPStatus.BAD_REQUEST)
+        challenge = f"{request.state.served.origin} {given.nonce}"
+        proof = self._access.keys.devices.proof(given.device_id, challenge)
+        return _json({"proof": proof}) if proof else self._wrong_code(request)
+
+    async def _webhook(self, request: Request) -> Response:
+        """Start a session of a schedule. Its token is good for nothing else, also from other
+        machines, and is checked before the body is read or the project is opened."""
+        token, project_id = bearer(Head(request.scope)), request.state.project
+        try:
+            found = await self._find_webhook(project_id, token) if token else ""
+            if not found:
+                return self._wrong_code(request)
+            given = _read_webhook(await _body(request))
+        except _UNREADABLE:
+            return self._refusal(HTTPStatus.BAD_REQUEST)
+        except RookeryError:
+            return self._refusal(HTTPStatus.SERVICE_UNAVAILABLE)
+        asked = CallWebhook(schedule_id=found, text=given.text, request_id=given.id)
+        try:
+            project = await self._find_project(project_id)
+            started = await project.router.do(asked)
+        except RookeryError as error:
+            return _json({"error": error_of(error)}, HTTPStatus.CONFLICT)
+        status = HTTPStatus.ACCEPTED if started.session_ids else HTTPStatus.OK
+        return _json({"session_ids": started.session_ids}, status)
+
     async def _do(self, request: Request) -> Response:
         try:
             body = await _body(request)
@@ -194,7 +265,8 @@ class Routes:
         try:
             if clause := repeated_field(body):
                 raise CommandRejected(f"The request {clause} Nothing was done.")
-            answer = await self._router.do(request_from_json(fields))
+            project = await self._find_project(request.state.project)
+            answer = await project.router.do(request_from_json(fields))
         except RookeryError as error:
             return _json({"error": error_of(error)}, HTTPStatus.CONFLICT)
         return Response(reply_to_json(answer), media_type="application/json")
@@ -206,36 +278,66 @@ class Routes:
         found = self._page.at(request.scope["raw_path"].decode("ascii"))
         if not found:
             return _empty_response(HTTPStatus.NOT_FOUND)
-        return Response(
-            found.content,
-            headers={"content-type": found.content_type, "cache-control": found.cached},
-        )
+        headers = {
+            "content-type": found.content_type,
+            "cache-control": found.cached,
+            "vary": "accept-encoding",
+        }
+        if not found.compressed or not _ACCEPTS_GZIP.search(
+            request.headers.get("accept-encoding", "")
+        ):
+            return Response(found.content, headers=headers)
+        return Response(found.compressed, headers={**headers, "content-encoding": "gzip"})
 
     async def _socket(self, socket: WebSocket) -> None:
         visitor, outside = socket.state.visitor, socket.state.served.outside
         await socket.accept()
         channel = PageChannel(socket, visitor)
-        address = socket.client.host if socket.client else ""
         try:
-            token = await channel.receive_token()
+            first = await channel.receive_first(_read_introduction)
         except ChannelEnded:
             return
-        identity = self._access.identity(token, outside=outside, address=address)
+        token = first.params.token if first else None
+        identity = self._access.identity(token, socket.scope, outside=outside)
         if not isinstance(identity, Identity):
             self._access.count_blocked()
             await channel.aclose(POLICY_VIOLATION)
             return
         visitor.authenticate(identity)
         try:
-            await self._talk(channel, identity.token)
+            project = await self._find_project(socket.state.project)
+        except RookeryError as error:
+            await channel.aclose(NO_PROJECT, str(error)[:_LONGEST_REASON])
+            return
+        try:
+            await project.talk(channel, identity.token)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await channel.aclose()
+
+    async def _worker(self, socket: WebSocket) -> None:
+        """Show what a worker of the fleet sends of its session."""
+        await socket.accept()
+        channel = PageChannel(socket, socket.state.visitor)
+        try:
+            greeting = await channel.receive_first(read_greeting)
+            if not greeting or not self._fleet or not await self._fleet.admits(greeting):
+                self._access.wrong_tokens.note(address_in(socket.scope))
+                self._access.count_blocked()
+                await channel.aclose(POLICY_VIOLATION)
+                return
+            await channel.receive()
+        except (ChannelEnded, StorageError):
+            return
+        socket.state.visitor.authenticate(Identity("", f"worker {greeting.executor}"))
+        try:
+            await self._fleet.show(greeting, channel)
         finally:
             with anyio.CancelScope(shield=True):
                 await channel.aclose()
 
     def _wrong_code(self, request: Request) -> Response:
-        return self._refusal(
-            self._access.wrong_codes.note(request.client.host if request.client else "")
-        )
+        return self._refusal(self._access.wrong_codes.note(address_in(request.scope)))
 
     def _refusal(self, status: HTTPStatus) -> Response:
         self._access.count_blocked()
@@ -256,6 +358,9 @@ _read_introduction = msgspec.json.Decoder(_Introduction).decode
 
 class _Launch(Struct, frozen=True, kw_only=True):
     code: str
+    name: str = ""
+    device_id: str = ""
+    """What the browser was before."""
 
 
 class _Pairing(Struct, frozen=True, kw_only=True):
@@ -263,29 +368,21 @@ class _Pairing(Struct, frozen=True, kw_only=True):
     name: str = ""
 
 
+class _Webhook(Struct, frozen=True, kw_only=True):
+    text: str = ""
+    id: str = ""
+    """The same id twice starts only one session."""
+
+
+class _Challenge(Struct, frozen=True, kw_only=True):
+    device_id: str
+    nonce: str
+
+
+_read_webhook = msgspec.json.Decoder(_Webhook).decode
+_read_challenge = msgspec.json.Decoder(_Challenge).decode
 _read_launch = msgspec.json.Decoder(_Launch).decode
 _read_pairing = msgspec.json.Decoder(_Pairing).decode
-
-
-def is_of_another_user(client: tuple[str, int], server: tuple[str, int]) -> bool:
-    """Whether the system's connection table names another user; without a table the code must
-    do. The owner of a closed connection is unknown, so it counts as another user's."""
-    family = socket.AF_INET6 if ":" in client[0] else socket.AF_INET
-    wanted = f"{_table_entry(family, client)} {_table_entry(family, server)}"
-    try:
-        lines = _TABLES[family].read_text(encoding="ascii").splitlines()
-    except OSError:
-        return False
-    found = [line.split() for line in lines if " ".join(line.split()[1:3]) == wanted]
-    closed = any(words[9] == _NO_FILE for words in found)
-    return closed or bool({int(words[7]) for words in found} - {os.geteuid(), _ROOT})
-
-
-def _table_entry(family: socket.AddressFamily, end: tuple[str, int]) -> str:
-    """An address as in that table: 32-bit words in native byte order."""
-    packed = socket.inet_pton(family, end[0])
-    words = struct.unpack(f"={len(packed) // 4}I", packed)
-    return "".join(f"{word:08X}" for word in words) + f":{end[1]:04X}"
 
 
 def _empty_response(status: HTTPStatus) -> Response:

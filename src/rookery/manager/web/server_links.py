@@ -1,19 +1,24 @@
-"""Finds the running server of a project and gets links from it.
+"""Finds the running server of the user and gets links from it.
 
-A file, without secrets, records its port. Links are handed out over a socket that only its owner
-can use, so no code is ever stored. A link can be shown as a QR code.
+A file, without secrets, records its port, another one the port of the user, so that links stay
+valid. Links are handed out over a socket that only its owner can use, so no code is ever stored. A
+link can be shown as a QR code.
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
 import msgspec
 from anyio.abc import SocketListener, SocketStream
 from msgspec import Struct
 
+from rookery.core.limits import MIB
+from rookery.core.text.characters import is_utf8
 from rookery.errors import SettingsError, StorageError
 from rookery.manager.sessions.session_process import start_ticks
 from rookery.platform.disk import private_folder, put, reason
@@ -32,9 +37,15 @@ _BLACK_ON_WHITE = "\x1b[38;5;16;48;5;231m"
 _RESET = "\x1b[0m"
 _HALVES = {(0, 0): " ", (0, 1): "▄", (1, 0): "▀", (1, 1): "█"}
 PORT_FILE = "server.json"
+OWN_PORT_FILE = "port"
+_OWN_PORTS = range(20_000, 30_000)
+"""Where the user's own port is: no system picks these for connections, and few programs use them.
+It is random, because browsers share what they store between all programs that ever use a port."""
+_MOST_MOVES = 1_000
+"""A port that is taken is replaced by the next one, in the course of time this often."""
 SOCKET_FILE = "web.sock"
 _SECONDS = 5.0
-_LONGEST_MESSAGE = 1024
+_LONGEST_MESSAGE = MIB
 _INVALID = (ChannelEnded, TooLong, msgspec.MsgspecError, RecursionError)
 
 
@@ -46,10 +57,19 @@ class Links(Struct, frozen=True, kw_only=True):
     pid: int
     pairing_url: str = ""
     """Empty if no device can be paired."""
+    problem: str = ""
+    """Why there is no link to the project."""
 
 
-class _LinkRequest(Struct, frozen=True, kw_only=True):
+class LinkRequest(Struct, frozen=True, kw_only=True):
     pair: bool = False
+    project: str = ""
+    """The folder of a project; empty for the one that the server was started for."""
+    environ: dict[str, str] = {}
+    """For sessions of the project, if this opens it; empty for the server's own."""
+
+
+GiveLinks: TypeAlias = Callable[[LinkRequest], Awaitable[Links]]
 
 
 @contextmanager
@@ -67,9 +87,23 @@ def record_port(folder: Path, port: int) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
+def own_port(folder: Path) -> int:
+    """The port of the user, or a new one if none was recorded."""
+    with suppress(OSError, ValueError):
+        recorded = int((folder / OWN_PORT_FILE).read_text(encoding="ascii")[:10])
+        if _OWN_PORTS[0] <= recorded < _OWN_PORTS[-1] + _MOST_MOVES:
+            return recorded
+    return secrets.choice(_OWN_PORTS)
+
+
+def record_own_port(folder: Path, port: int) -> None:
+    with suppress(OSError):  # then the next server has another port
+        put(private_folder(folder) / OWN_PORT_FILE, [b"%d\n" % port])
+
+
 @asynccontextmanager
-async def serve_links(folder: Path, links: Callable[[bool], Links]) -> AsyncIterator[None]:
-    """Hand out `links(pair)` to clients. Raises `SettingsError` if another process already does."""
+async def serve_links(folder: Path, links: GiveLinks) -> AsyncIterator[None]:
+    """Hand out links to clients. Raises `SettingsError` if another process already does."""
     private_folder(folder)
     async with (
         unix_listener(folder / SOCKET_FILE) as listener,
@@ -80,12 +114,20 @@ async def serve_links(folder: Path, links: Callable[[bool], Links]) -> AsyncIter
         group.cancel_scope.cancel()
 
 
-async def ask_for_links(folder: Path, *, pair: bool = False) -> Links | None:
-    """Ask the running server for links; None if there is none for this folder."""
+async def ask_for_links(
+    folder: Path,
+    *,
+    pair: bool = False,
+    project: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Links | None:
+    """Ask the running server for links; None if there is none."""
+    texts = {name: value for name, value in (environ or {}).items() if is_utf8(name + value)}
+    request = LinkRequest(pair=pair, project=str(project or ""), environ=texts)
     with anyio.move_on_after(_SECONDS), suppress(SettingsError, ChannelEnded, TooLong):
         channel = await unix_channel(folder / SOCKET_FILE)
         try:
-            await channel.send([msgspec.json.encode(_LinkRequest(pair=pair))])
+            await channel.send([msgspec.json.encode(request)])
             return msgspec.json.decode(await channel.receive(), type=Links)
         finally:
             await channel.aclose()
@@ -106,7 +148,7 @@ def qr_code(link: str) -> str:
     return "".join(f"{_BLACK_ON_WHITE}{line}{_RESET}\n" for line in lines)
 
 
-async def _serve_clients(listener: SocketListener, links: Callable[[bool], Links]) -> None:
+async def _serve_clients(listener: SocketListener, links: GiveLinks) -> None:
     """Answer clients one at a time, each within a few seconds."""
     while True:
         stream = await listener.accept()
@@ -116,7 +158,7 @@ async def _serve_clients(listener: SocketListener, links: Callable[[bool], Links
                     await _answer(stream, links)
 
 
-async def _answer(stream: SocketStream, links: Callable[[bool], Links]) -> None:
+async def _answer(stream: SocketStream, links: GiveLinks) -> None:
     channel = channel_on(stream, _LONGEST_MESSAGE)
-    asked = msgspec.json.decode(await channel.receive(), type=_LinkRequest)
-    await channel.send([msgspec.json.encode(links(asked.pair))])
+    asked = msgspec.json.decode(await channel.receive(), type=LinkRequest)
+    await channel.send([msgspec.json.encode(await links(asked))])

@@ -25,6 +25,7 @@ from uvicorn.server import ServerState
 from websockets.http11 import Request
 
 from rookery.core.limits import KIB
+from rookery.manager.dependencies import FleetView
 from rookery.manager.web.access import (
     ANONYMOUS_FRAMES,
     BETWEEN_REQUESTS,
@@ -41,7 +42,7 @@ from rookery.manager.web.access import (
 from rookery.manager.web.listeners import LOOPBACK, LOOPBACK_6, ListenPlan, Sockets, sockets_at
 from rookery.manager.web.page_files import PageFiles
 from rookery.manager.web.request_guard import Guard, OwnHost, OwnHosts, bracketed, hosts_at, refusal
-from rookery.manager.web.routes import RequestRouter, Routes, Talk
+from rookery.manager.web.routes import FindProject, FindWebhook, Routes, no_webhook
 from rookery.protocol.channels import NO_ROOM, SECONDS_UNTIL_ROOM
 
 _LONGEST_LINE = 8_000
@@ -169,6 +170,11 @@ class WebServer:
         return f"http://{LOOPBACK}:{self.port}/"
 
     @property
+    def fingerprint(self) -> str:
+        """Of its certificate; empty if it has none."""
+        return self._plan.certificate.fingerprint if self._plan.certificate else ""
+
+    @property
     def outside_url(self) -> str:
         """URL for devices; empty if they cannot reach it."""
         if self._plan.tunnel:
@@ -177,9 +183,10 @@ class WebServer:
             return f"{self._plan.scheme}://{bracketed(self._plan.address.name)}:{self.port}/"
         return ""
 
-    def launch_url(self) -> str:
+    def launch_url(self, project_id: str = "") -> str:
         """URL with a launch code, in the fragment, which browsers neither send nor log."""
-        return f"{self.url}#launch={self._access.keys.launch_codes.new()}"
+        place = f"{self.url}p/{project_id}/" if project_id else self.url
+        return f"{place}#launch={self._access.keys.launch_codes.new()}"
 
     def pairing_url(self) -> str:
         if not self.outside_url:
@@ -253,17 +260,18 @@ def _ignore(_: str) -> None:
 async def web_server(
     plan: ListenPlan,
     access: Access,
-    router: RequestRouter,
-    talk: Talk,
+    find_project: FindProject,
     *,
     page: PageFiles,
+    find_webhook: FindWebhook = no_webhook,
     on_paired: Callable[[str], None] = _ignore,
+    fleet: FleetView | None = None,
 ) -> AsyncIterator["WebServer"]:
     """Serve the page and its requests. `on_paired` is called with the id of each new device. Raises
     `SettingsError` if an address cannot be used."""
     tls = plan.certificate.context() if plan.certificate else None
-    app = Routes(router, talk, access, page, on_paired).app()
-    with sockets_at(plan.port, plan.address) as sockets:
+    app = Routes(find_project, access, page, find_webhook, on_paired, fleet).app()
+    with sockets_at(plan) as sockets:
         inside = _Listener(app, OwnHosts(_local_hosts(plan, sockets.port)), access)
         outside = _Listener(
             app, OwnHosts(_remote_hosts(plan, sockets.port)), access, tls, outside=True

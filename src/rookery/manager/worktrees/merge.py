@@ -130,13 +130,13 @@ def merge(project: Project, worktree: Worktree) -> Merged:
         if not tip:
             raise InTheWay(Code.BRANCH_NOT_FOUND, f"The branch {worktree.branch} was removed.")
         if state_of(project, worktree) is WorktreeState.READY:
-            _demand_committed(git_of(project, worktree), worktree)
+            demand_committed(git_of(project, worktree), worktree)
         _demand_parent(project, worktree)
         _demand_clean(project)
         paths = _dry_run(project, worktree, tip)
         kept = keep_files(project, paths, f"Files before {worktree.branch} was merged")
         faults.kp("worktree.merging")
-        _merge(project.git, worktree, tip)
+        merge_commit(project.git, worktree.branch, tip, into=worktree.parent_branch)
         faults.kp("worktree.merged")
         return Merged(commit=project.git.commit("HEAD"), into=worktree.parent_branch, keep=kept)
 
@@ -161,7 +161,7 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
     return any(path.rstrip("/") == each or path.startswith(f"{each}/") for each in folders)
 
 
-def _demand_committed(git: Git, worktree: Worktree) -> None:
+def demand_committed(git: Git, worktree: Worktree) -> None:
     if changed := [line[3:] for line in git.names(*_STATUS, "--untracked-files=all")]:
         raise InTheWay(
             Code.UNCOMMITTED,
@@ -228,11 +228,12 @@ def _exists(project: Project, path: str) -> bool:
     return os.path.lexists(at)
 
 
-def _merge(git: Git, worktree: Worktree, tip: str) -> None:
-    said = f"Merge branch '{worktree.branch}'"
+def merge_commit(git: Git, branch: str, tip: str, *, into: str) -> None:
+    """Merge a commit of a branch into the branch that is checked out, or change nothing."""
+    said = f"Merge branch '{branch}'"
     words = ("--no-edit", "--no-verify", "--no-gpg-sign", "--no-stat", "--no-overwrite-ignore")
     # options configured for the branch could make this another merge than the one tried
-    plain = f"--config-env=branch.{worktree.parent_branch}.mergeOptions={_NO_OPTIONS}"
+    plain = f"--config-env=branch.{into}.mergeOptions={_NO_OPTIONS}"
     try:
         command = ("merge", "-q", *words, "-m", said, tip)
         git.run(plain, *command, variables={_NO_OPTIONS: ""})
@@ -240,5 +241,5 @@ def _merge(git: Git, worktree: Worktree, tip: str) -> None:
         if (git.git_folder / "MERGE_HEAD").exists():
             git.ask("merge", "--abort")
         raise InTheWay(
-            error.obstacle.code, f"{worktree.branch} was not merged: {error.reason.rstrip(':')}."
+            error.obstacle.code, f"{branch} was not merged: {error.reason.rstrip(':')}."
         ) from error

@@ -4,6 +4,12 @@ prevented it."""
 from rookery.manager.worktrees.apply import apply, plan_apply
 from rookery.manager.worktrees.checkout_files import copy_included
 from rookery.manager.worktrees.create import create, create_versions, known_branches
+from rookery.manager.worktrees.forge import (
+    create_pull_request,
+    fetch_pull_request,
+    pull_request,
+    review_comments,
+)
 from rookery.manager.worktrees.keep import keeps
 from rookery.manager.worktrees.merge import finish, merge, stage, staged
 from rookery.manager.worktrees.remove import clear, plan_removal, recover, remove
@@ -14,6 +20,7 @@ from rookery.manager.worktrees.reuse import (
     importable,
     resume,
 )
+from rookery.manager.worktrees.update import update
 from rookery.platform.worktree_project import (
     ProjectOperations,
     all_listed,
@@ -38,11 +45,17 @@ class WorktreeOperations(ProjectOperations):
     plan_apply = operation(plan_apply)
     apply = operation(apply)
     merge = operation(merge)
+    update = operation(update)
 
     plan_removal = operation(plan_removal)
     remove = operation(remove)
     clear = operation(clear)
     recover = operation(recover)
+
+    pull_request = operation(pull_request)
+    create_pull_request = operation(create_pull_request)
+    review_comments = operation(review_comments)
+    fetch_pull_request = operation(fetch_pull_request)
 
     keeps = operation(keeps)
     bring_back = operation(bring_back)

@@ -124,20 +124,21 @@ async def _attend(
     try:
         with anyio.move_on_after(seconds) as time:
             while process.status is None and not process.gone:
-                await _wait_for_output(process)
+                await wait_for_output(process)
                 read_output()
     finally:
         with anyio.CancelScope(shield=True):
-            await _finish(process)
+            await end_process(process, GRACE)
             read_output()
-            _close(process, {*other_pids()})
+            close_process(process, {*other_pids()})
     said = output.decode("utf-8", "replace")
     return SetupRun(
         output=said, trouble=_trouble(process, seconds if time.cancelled_caught else 0.0)
     )
 
 
-async def _wait_for_output(process: GuardedProcess) -> None:
+async def wait_for_output(process: GuardedProcess) -> None:
+    """Wait until the process has written or ended."""
     async with anyio.create_task_group() as group:
 
         async def wait(file: int) -> None:
@@ -149,10 +150,10 @@ async def _wait_for_output(process: GuardedProcess) -> None:
     process.listen()
 
 
-async def _finish(process: GuardedProcess) -> None:
+async def end_process(process: GuardedProcess, grace: float) -> None:
     """Stop the process and wait until it is gone."""
     process.stop()
-    with anyio.move_on_after(GRACE + PATIENCE):
+    with anyio.move_on_after(grace + PATIENCE):
         while not process.gone:
             await anyio.wait_readable(process.sources[0])
             process.listen()
@@ -160,7 +161,8 @@ async def _finish(process: GuardedProcess) -> None:
         process.kill()
 
 
-def _close(process: GuardedProcess, other_pids: set[int]) -> None:
+def close_process(process: GuardedProcess, other_pids: set[int]) -> None:
+    """Close a process that is gone; orphans it left are killed, `other_pids` are not."""
     others = other_pids - WaitingWarden.pids
     WaitingWarden.pids.update(others)
     try:

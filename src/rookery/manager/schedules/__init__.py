@@ -1,0 +1,1 @@
+"""Sessions that start at a time, on a cron line, or by a webhook."""
