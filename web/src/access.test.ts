@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { codeIn, deviceName, exchange, storedToken } from "./access";
+import { askForProof, codeIn, deviceName, exchange, storedToken } from "./access";
 
 const answering = (status: number, body: unknown) =>
-  vi.fn(async () => new Response(JSON.stringify(body), { status }));
+  vi.fn(async (_path: string, _request: RequestInit) => new Response(JSON.stringify(body), { status }));
 
 afterEach(() => {
   sessionStorage.clear();
@@ -20,24 +20,50 @@ describe("the code in the address", () => {
     ["", null],
   ])("%s", (fragment, code) => expect(codeIn(fragment)).toEqual(code));
 
-  it("is exchanged for a token that lasts as long as the tab", async () => {
-    const fetch = answering(200, { token: "t" });
+  it("is exchanged for a token that all tabs share", async () => {
+    const fetch = answering(200, { token: "t", device_id: "1" });
     vi.stubGlobal("fetch", fetch);
     await exchange({ how: "launch", code: "c" });
-    expect(fetch).toHaveBeenCalledWith("/api/launch", expect.objectContaining({ method: "POST", body: '{"code":"c"}' }));
-    expect([sessionStorage.length, localStorage.length, storedToken()]).toEqual([1, 0, "t"]);
-  });
-
-  it("is exchanged for a token that a paired device keeps", async () => {
-    vi.stubGlobal("fetch", answering(200, { token: "d", device_id: "1" }));
-    await exchange({ how: "pair", code: "c" });
-    expect([sessionStorage.length, localStorage.length, storedToken()]).toEqual([0, 1, "d"]);
+    await exchange({ how: "launch", code: "d" });
+    const sent = fetch.mock.calls.map(([path, { body }]) => [path, JSON.parse(body as string)]);
+    expect(sent).toEqual([
+      ["/api/launch", { code: "c", name: expect.any(String), device_id: "" }],
+      ["/api/launch", { code: "d", name: expect.any(String), device_id: "1" }],
+    ]);
+    expect([sessionStorage.length, storedToken()]).toEqual([0, "t"]);
   });
 
   it("is rejected with a clear message if it was already used", async () => {
     vi.stubGlobal("fetch", answering(401, {}));
     await expect(exchange({ how: "launch", code: "c" })).rejects.toThrow("already used");
     expect(storedToken()).toBeNull();
+  });
+});
+
+describe("before the token is sent", () => {
+  /** A server that knows the token `known`, at an origin. */
+  const serverWith = (known: string, origin: string) =>
+    vi.fn(async (_path: string, { body }: RequestInit) => {
+      const { nonce } = JSON.parse(body as string) as { nonce: string };
+      const bytes = (text: string) => new TextEncoder().encode(text);
+      const secret = await crypto.subtle.digest("SHA-256", bytes(known));
+      const key = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+      const proof = new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes(`${origin} ${nonce}`)));
+      return new Response(JSON.stringify({ proof: [...proof].map((byte) => byte.toString(16).padStart(2, "0")).join("") }));
+    });
+
+  it.each([
+    ["the manager", serverWith("t", location.origin), "known"],
+    ["a manager at another port", serverWith("t", "http://127.0.0.1:1"), "stranger"],
+    ["a program that does not know the token", serverWith("x", location.origin), "stranger"],
+    ["a program with another answer", answering(200, {}), "stranger"],
+    ["a web page", vi.fn(async () => new Response("<p>")), "stranger"],
+    ["nothing", vi.fn(() => Promise.reject(new Error())), "stranger"],
+    ["a manager that forgot this browser", answering(401, {}), "forgotten"],
+  ])("%s is asked for a proof", async (_, fetch, found) => {
+    localStorage.setItem("rookery.token", "t");
+    vi.stubGlobal("fetch", fetch);
+    expect(await askForProof()).toBe(found);
   });
 });
 

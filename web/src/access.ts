@@ -1,9 +1,10 @@
 /**
  * Gets the page's access token. The link that opened the page carries a one-time code in its
  * fragment, which browsers send to no server. The code is exchanged for a token and removed from
- * the address.
+ * the address. All tabs share the token, and it outlives the manager.
  */
-const TOKEN = "rookery.token";
+export const TOKEN = "rookery.token";
+const DEVICE = "rookery.device";
 
 export type Code = { how: "launch" | "pair"; code: string };
 
@@ -13,22 +14,56 @@ export function codeIn(fragment: string): Code | null {
 }
 
 export function storedToken(): string | null {
-  return sessionStorage.getItem(TOKEN) ?? localStorage.getItem(TOKEN);
+  return localStorage.getItem(TOKEN);
 }
 
-/** Throws an `Error` with a message for the user if the code is rejected. */
-export async function exchange({ how, code }: Code): Promise<void> {
-  const body = how === "launch" ? { code } : { code, name: deviceName(navigator.userAgent) };
-  const answer = await fetch(`/api/${how}`, {
+/** The id of this browser in the list of devices. */
+export function deviceId(): string {
+  return localStorage.getItem(DEVICE) ?? "";
+}
+
+/** `forgotten`: the manager does not know this browser. `stranger`: this is not the manager. */
+export type Proof = "known" | "forgotten" | "stranger";
+
+/**
+ * Asks the server to prove that it knows the token. Another program may have taken the port of the
+ * manager, and must not get the token.
+ */
+export async function askForProof(): Promise<Proof> {
+  // without https there is no cryptography in the browser, except on this machine
+  if (!crypto.subtle) return "known";
+  const nonce = crypto.randomUUID();
+  const answer = await post("/api/prove", { device_id: localStorage.getItem(DEVICE) ?? "", nonce });
+  if (answer?.status === 401) return "forgotten";
+  const { proof } = ((await answer?.json().catch(() => null)) ?? {}) as { proof?: string };
+  return proof && (await isProof(proof, `${location.origin} ${nonce}`)) ? "known" : "stranger";
+}
+
+async function isProof(proof: string, challenge: string): Promise<boolean> {
+  const bytes = (text: string) => new TextEncoder().encode(text);
+  const secret = await crypto.subtle.digest("SHA-256", bytes(storedToken() ?? ""));
+  const key = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+  const given = Uint8Array.from(proof.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+  return crypto.subtle.verify("HMAC", key, given, bytes(challenge));
+}
+
+function post(path: string, body: object): Promise<Response | null> {
+  return fetch(path, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
   }).catch(() => null);
+}
+
+/** Throws an `Error` with a message for the user if the code is rejected. */
+export async function exchange({ how, code }: Code): Promise<void> {
+  const before = how === "launch" ? { device_id: localStorage.getItem(DEVICE) ?? "" } : {};
+  const answer = await post(`/api/${how}`, { code, name: deviceName(navigator.userAgent), ...before });
   if (!answer) throw new Error("Cannot reach the manager. Is `rookery manager` still running?");
   if (!answer.ok) throw new Error("This link has expired or was already used. Each link works once.");
-  const { token } = (await answer.json()) as { token: string };
-  // a paired phone keeps its token; a launched page keeps it until the tab is closed
-  (how === "pair" ? localStorage : sessionStorage).setItem(TOKEN, token);
+  const { token, device_id } = (await answer.json()) as { token: string; device_id: string };
+  localStorage.setItem(DEVICE, device_id);
+  localStorage.setItem(TOKEN, token);
 }
 
 const DEVICES: [RegExp, string][] = [

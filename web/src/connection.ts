@@ -1,6 +1,7 @@
 /** The page's connection, always to the server that served the page. */
-import { storedToken } from "./access";
+import { askForProof, storedToken } from "./access";
 import type { Answers, Refusal, Requests } from "./protocol";
+import { projectPath } from "./routes";
 import { CONNECTION_LOST, Connection, Refused, type Socket } from "./rpc";
 
 export { Refused } from "./rpc";
@@ -9,11 +10,11 @@ export { Refused } from "./rpc";
 const MAX_FRAME_LENGTH = 300_000;
 const TOO_LARGE = "This message is too large. Remove some images, or use smaller ones.";
 
-export const connection = new Connection(openSocket, storedToken);
+export const connection = new Connection(openSocket, storedToken, askForProof);
 
 function openSocket(): Socket {
   const scheme = location.protocol === "https:" ? "wss" : "ws";
-  return new WebSocket(`${scheme}://${location.host}/ws`) as unknown as Socket;
+  return new WebSocket(`${scheme}://${location.host}${projectPath()}ws`) as unknown as Socket;
 }
 
 /** Sends a request to the manager. Throws `Refused`, whose message is for the user. */
@@ -33,7 +34,7 @@ export function call(method: string, params: object = {}): Promise<unknown> {
 /** Sends a request over HTTP; images do not fit into a WebSocket frame. */
 async function upload(body: string): Promise<unknown> {
   const headers = { "Content-Type": "application/json", Authorization: `Bearer ${storedToken()}` };
-  const answer = await fetch("/api/do", { method: "POST", headers, body }).catch(() => null);
+  const answer = await fetch(`${projectPath()}api/do`, { method: "POST", headers, body }).catch(() => null);
   if (!answer) throw new Refused(CONNECTION_LOST);
   if (answer.status === 401) connection.refuse();
   if (answer.status === 413) throw new Refused(TOO_LARGE);

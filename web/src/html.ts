@@ -6,9 +6,14 @@ interface Policy {
   createHTML(html: string): unknown;
 }
 
+interface Rules {
+  createHTML?: (html: string) => string;
+  createScriptURL?: (url: string) => string;
+}
+
 declare global {
   interface Window {
-    trustedTypes?: { createPolicy(name: string, rules: { createHTML: (html: string) => string }): Policy };
+    trustedTypes?: { createPolicy(name: string, rules: Rules): Policy & { createScriptURL(url: string): unknown } };
   }
 }
 

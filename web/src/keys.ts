@@ -28,10 +28,19 @@ export const SHORTCUTS: { about: string; keys: [string, string][] }[] = [
       ["k", "Previous session"],
       ["g i", "Go to inbox"],
       ["g n", "Next session that needs you"],
+      ["g p", "Next project"],
       ["g w", "Go to worktrees"],
       ["g g", "Go to governance"],
+        ["g h", "Go to schedules"],
       ["g s", "Go to settings"],
       ["t", "Toggle theme"],
+    ],
+  },
+  {
+    about: "In the inbox",
+    keys: [
+      ["j", "Next row"],
+      ["k", "Previous row"],
     ],
   },
   {
@@ -39,6 +48,7 @@ export const SHORTCUTS: { about: string; keys: [string, string][] }[] = [
     keys: [
       ["i", "Write a message"],
       ["a", "Approve"],
+      ["a y", "Approve what always asks"],
       ["r", "Reject with a reason"],
       ["d", "Review changes"],
       ["h", "Checkpoints"],

@@ -1,17 +1,19 @@
 // the base styles come first, so that screens can override them
+import "./fonts/fonts.css";
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/ui.css";
 import "./styles/prose.css";
 import { render } from "preact";
-import { codeIn, exchange } from "./access";
-import { startAlerts } from "./alerts";
+import { effect } from "@preact/signals";
+import { TOKEN, codeIn, exchange } from "./access";
+import { startAlerts, startWorker } from "./alerts";
 import { App } from "./app";
 import { connection } from "./connection";
 import { listenToKeys } from "./keys";
 import { watchClock } from "./now";
-import { watchAddress } from "./routes";
-import { followList, refreshOnFocus } from "./store";
+import { hrefIn, projectPath, route, watchAddress } from "./routes";
+import { followList, overview, refreshOnFocus } from "./store";
 import { applyTheme } from "./theme";
 
 const LONG_ABSENCE = 30_000;
@@ -25,7 +27,10 @@ void connectWithCode().then(() => {
   followList();
   refreshOnFocus();
   startAlerts();
+  startWorker();
   reconnectAfterSleep();
+  nameProjectInAddress();
+  shareToken();
   render(<App />, document.getElementById("page")!);
 });
 
@@ -39,6 +44,21 @@ async function connectWithCode(): Promise<void> {
     });
   }
   connection.connect();
+}
+
+/** An address without a project leads to another one when the manager is started elsewhere. */
+function nameProjectInAddress(): void {
+  effect(() => {
+    const project_id = overview.value?.project_id;
+    if (project_id && projectPath() === "/") history.replaceState(null, "", hrefIn(project_id, route.value));
+  });
+}
+
+/** When another tab has opened a new link, this one has access too. */
+function shareToken(): void {
+  addEventListener("storage", ({ key }) => {
+    if (key === TOKEN && connection.status.value === "shut") connection.connect();
+  });
 }
 
 function reconnectAfterSleep(): void {

@@ -1,6 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
 
 export const PHONE = "(max-width: 640px)";
+/** Too narrow for a panel beside the conversation. */
+export const PANEL_FULL = "(max-width: 1000px)";
 export const NARROW = "(max-width: 900px)";
 
 /** Whether a media query matches; updates when that changes. */

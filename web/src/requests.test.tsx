@@ -35,7 +35,8 @@ const place = document.body;
 
 beforeEach(async () => {
   vi.stubGlobal("WebSocket", Socket);
-  sessionStorage.setItem("rookery.token", "t");
+  localStorage.setItem("rookery.token", "t");
+  vi.stubGlobal("crypto", { randomUUID: () => "" }); // without cryptography no proof is asked for
   connection.connect();
   await vi.waitUntil(() => connection.status.value === "open");
 });

@@ -92,13 +92,13 @@ export interface Action {
   readonly run: (work: () => Promise<void>) => Promise<void>;
 }
 
-/** Calls `refresh` periodically while the page is visible, and when it becomes visible or gets the focus. */
-export function useRefresh(refresh: () => void, everyMs: number): void {
+/** Calls `refresh` when the page becomes visible or gets the focus, and with `everyMs` also periodically. */
+export function useRefresh(refresh: () => void, everyMs?: number): void {
   useEffect(() => {
     const refreshIfVisible = () => {
       if (!document.hidden) refresh();
     };
-    const timer = setInterval(refreshIfVisible, everyMs);
+    const timer = everyMs ? setInterval(refreshIfVisible, everyMs) : undefined;
     document.addEventListener("visibilitychange", refreshIfVisible);
     addEventListener("focus", refreshIfVisible);
     return () => {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { CONNECTION_LOST, Connection, Refused, type Socket, UNREACHABLE } from "./rpc";
+import type { Proof } from "./access";
+import { CONNECTION_LOST, Connection, Refused, type Socket, STRANGER, UNREACHABLE } from "./rpc";
 
 interface Call {
   id: number;
@@ -39,6 +40,7 @@ class Wire implements Socket {
   }
   async accept(): Promise<void> {
     this.onopen?.(undefined as never);
+    await settled();
     await this.answer("initialize", { protocol: 1, host: { name: "rookery", version: "1" }, requests: [] });
   }
 }
@@ -47,6 +49,7 @@ const settled = () => vi.advanceTimersByTimeAsync(0);
 
 let wires: Wire[];
 let token: string | null;
+let proof: Proof;
 let connection: Connection;
 const wire = () => wires.at(-1)!;
 
@@ -54,12 +57,14 @@ beforeEach(() => {
   vi.useFakeTimers();
   wires = [];
   token = "secret";
+  proof = "known";
   connection = new Connection(
     () => {
       wires.push(new Wire());
       return wire();
     },
     () => token,
+    async () => proof,
   );
 });
 
@@ -85,6 +90,7 @@ describe("connecting", () => {
     connection.follow("follow_list", {}, recorder());
     connection.connect();
     wire().onopen?.(undefined as never);
+    await settled();
     expect(wire().calls).toMatchObject([{ method: "initialize", params: { protocol: 1, token: "secret" } }]);
     await wire().answer("initialize", { protocol: 1, host: { name: "rookery", version: "2" }, requests: [] });
     expect(wire().calls.map((each) => each.method)).toEqual(["initialize", "follow_list"]);
@@ -109,6 +115,7 @@ describe("connecting", () => {
   it("is not retried after the token was rejected", async () => {
     connection.connect();
     wire().onopen?.(undefined as never);
+    await settled();
     await wire().refuse("initialize", -32003, "This token is not known here.");
     await vi.advanceTimersByTimeAsync(60_000);
     expect(wires).toHaveLength(1);
@@ -306,10 +313,56 @@ describe("subscribing", () => {
   });
 });
 
+describe("a server that is not the manager", () => {
+  it("never gets the token", async () => {
+    proof = "stranger";
+    connection.connect();
+    wire().onopen?.(undefined as never);
+    await settled();
+    expect(wire().calls).toEqual([]);
+    expect([connection.status.value, connection.problem.value]).toEqual(["lost", STRANGER]);
+    proof = "known";
+    connection.nudge();
+    await wire().accept();
+    expect([connection.status.value, connection.problem.value]).toEqual(["open", ""]);
+  });
+
+  it("may be a manager that forgot this browser", async () => {
+    proof = "forgotten";
+    connection.connect();
+    wire().onopen?.(undefined as never);
+    await settled();
+    expect([wire().calls, connection.status.value]).toEqual([[], "shut"]);
+  });
+});
+
+it("a project that cannot be opened is named, and tried again", async () => {
+  await connected();
+  wire().onclose?.({ code: 4404, reason: "Process 5 has the sessions open." });
+  expect([connection.status.value, connection.problem.value]).toEqual(["lost", "Process 5 has the sessions open."]);
+});
+
 describe("a manager that does not respond", () => {
+  it("is noticed within five seconds, whenever it stops", async () => {
+    for (const after of [0, 400, 1_499]) {
+      await connected();
+      await vi.advanceTimersByTimeAsync(after);
+      await vi.advanceTimersByTimeAsync(4_900);
+      expect(connection.silent.value, `stopped after ${after} ms`).toBe(true);
+    }
+  });
+
+  it("is noticed although it never accepted the connection", async () => {
+    connection.connect();
+    await vi.advanceTimersByTimeAsync(4_900);
+    expect(connection.silent.value).toBe(true);
+    await wire().accept();
+    expect(connection.silent.value).toBe(false);
+  });
+
   it("is detected although the socket is open, and so is its return", async () => {
     await connected();
-    await vi.advanceTimersByTimeAsync(3_000);
+    await vi.advanceTimersByTimeAsync(1_600);
     expect(wire().last("ping").params).toEqual({});
     expect(connection.silent.value).toBe(false);
     await vi.advanceTimersByTimeAsync(9_000);
@@ -332,6 +385,7 @@ describe("a manager that does not respond", () => {
     const before = wires.length;
     await vi.advanceTimersByTimeAsync(70_000);
     expect(wires.length).toBeGreaterThan(before);
-    expect(connection.silent.value).toBe(false);
+    await wire().accept();
+    expect([connection.silent.value, connection.status.value]).toEqual([false, "open"]);
   });
 });

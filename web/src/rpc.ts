@@ -7,24 +7,33 @@
  * before the answer.
  */
 import { signal } from "@preact/signals";
+import type { Proof } from "./access";
 import type { Answers, Initialized, Refusal, Requests } from "./protocol";
 
 export const PROTOCOL = 1;
 const FIRST_WAIT = 500;
 const MAX_WAIT = 10_000;
 const PROBE_TIMEOUT = 4_000;
-/** Milliseconds between pings, until the manager counts as silent, and until the connection is dropped. */
-const PING_EVERY = 3_000;
-const SILENT_AFTER = 6_000;
+/**
+ * Milliseconds between pings, until the manager counts as silent, and until the connection is
+ * dropped. The user must see within five seconds that the manager does not respond.
+ */
+const PING_EVERY = 1_500;
+const SILENT_AFTER = 2_500;
+const CONNECT_TIMEOUT = 4_000;
 const DISCONNECT_AFTER = 60_000;
 const NORMAL_CLOSE = 1000;
 /** Close codes with which the server rejects the token. */
+const PROJECT_CLOSE_CODE = 4404;
 const REJECTED_CLOSE_CODES = new Set([1008, 4001, 4401, 4403]);
 
 export const UNREACHABLE =
   "Cannot reach the manager. Nothing was sent; try again when the page is connected.";
 export const CONNECTION_LOST =
   "The connection was lost before the answer arrived. Check what happened before you try again.";
+
+export const STRANGER =
+  "Another program answers at this address, not the manager. Nothing was sent to it.";
 
 /** `shut`: the page has lost access and needs a new link. */
 export type Status = "connecting" | "open" | "lost" | "shut";
@@ -43,7 +52,7 @@ export class Refused extends Error {
 export interface Socket {
   onopen: ((event: never) => unknown) | null;
   onmessage: ((event: { data: unknown }) => unknown) | null;
-  onclose: ((event: { code: number }) => unknown) | null;
+  onclose: ((event: { code: number; reason?: string }) => unknown) | null;
   send(text: string): void;
   close(code?: number): void;
 }
@@ -84,9 +93,9 @@ interface Message {
 
 export class Connection {
   readonly status = signal<Status>("connecting");
-  /** Why the status is `shut`. */
+  /** Why the status is `shut` or `lost`, if more is known. */
   readonly problem = signal("");
-  /** The socket is open, but the manager does not respond. */
+  /** The manager accepts connections, but does not respond. */
   readonly silent = signal(false);
   readonly host = signal<Initialized["host"] | null>(null);
 
@@ -95,6 +104,7 @@ export class Connection {
   #number = 0;
   #failures = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #connecting: ReturnType<typeof setTimeout> | undefined;
   #pinging: ReturnType<typeof setInterval> | undefined;
   /** When the unanswered ping was sent; null after any message. */
   #pinged: number | null = null;
@@ -106,6 +116,7 @@ export class Connection {
   constructor(
     private readonly open: () => Socket,
     private readonly token: () => string | null,
+    private readonly prove: () => Promise<Proof>,
   ) {}
 
   connect(): void {
@@ -116,9 +127,10 @@ export class Connection {
     this.status.value = this.#failures ? "lost" : "connecting";
     const socket = this.open();
     this.#socket = socket;
+    this.#connecting = setTimeout(() => (this.silent.value = true), CONNECT_TIMEOUT);
     socket.onopen = () => void this.#initialize(socket, token);
     socket.onmessage = (event) => this.#socket === socket && this.#onMessage(String(event.data));
-    socket.onclose = (event) => this.#socket === socket && this.#closed(event.code);
+    socket.onclose = (event) => this.#socket === socket && this.#closed(event.code, event.reason);
   }
 
   /**
@@ -161,6 +173,10 @@ export class Connection {
   }
 
   async #initialize(socket: Socket, token: string): Promise<void> {
+    const proof = await this.prove();
+    if (this.#socket !== socket) return;
+    if (proof === "forgotten") return this.#shut("");
+    if (proof === "stranger") return this.#closed(0, STRANGER);
     try {
       const reply = (await this.#send("initialize", { protocol: PROTOCOL, token })) as Initialized;
       this.host.value = reply.host;
@@ -169,6 +185,8 @@ export class Connection {
       if (error instanceof Refused && error.code) this.#shut(error.message);
       return;
     }
+    clearTimeout(this.#connecting);
+    this.silent.value = false;
     this.#ready = true;
     this.#failures = 0;
     this.problem.value = "";
@@ -241,9 +259,10 @@ export class Connection {
     }
   }
 
-  #closed(code: number): void {
+  #closed(code: number, reason = ""): void {
     this.#drop();
     if (REJECTED_CLOSE_CODES.has(code)) return this.#shut("");
+    this.problem.value = code === PROJECT_CLOSE_CODE || reason === STRANGER ? reason : "";
     this.status.value = "lost";
     const wait = Math.min(MAX_WAIT, FIRST_WAIT * 2 ** this.#failures++);
     this.#timer = setTimeout(() => this.connect(), wait * (0.75 + Math.random() / 2));
@@ -262,6 +281,7 @@ export class Connection {
 
   #drop(): void {
     clearInterval(this.#pinging);
+    clearTimeout(this.#connecting);
     this.#pinged = null;
     this.silent.value = false;
     const socket = this.#socket;

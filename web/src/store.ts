@@ -53,9 +53,17 @@ export interface FollowedTask {
 
 /** Follows a session's task, or one of its sub-tasks. */
 export function followTask(session_id: string, task_id?: string): FollowedTask {
+  return followRows("follow_session", { session_id, ...(task_id ? { task_id } : {}) });
+}
+
+/** Follows a session of the fleet. */
+export function followFleet(session_id: string): FollowedTask {
+  return followRows("follow_fleet", { session_id });
+}
+
+function followRows(method: string, about: object): FollowedTask {
   const view = new TaskView();
-  const about = { session_id, ...(task_id ? { task_id } : {}), tail: FIRST_ROWS };
-  const subscription = connection.follow("follow_session", about, {
+  const subscription = connection.follow(method, { ...about, tail: FIRST_ROWS }, {
     restart: () => view.restart(),
     onMessage: (change) => view.apply(change as SessionChange),
     ended: (problem) => {

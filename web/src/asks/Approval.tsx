@@ -5,7 +5,8 @@ import { commandText, visibleLine } from "../visible-text";
 import { AskBody } from "./AskBody";
 import { AskHead } from "./AskHead";
 import { approve, reject } from "./ask-actions";
-import { type Ask, otherNotes } from "./ask";
+import type { Keys } from "../keys";
+import { type Ask, isAlwaysAsked, otherNotes } from "./ask";
 import { useSendAnswer, useAnswerKeys, useReadToEnd, useSeenLongEnough } from "./ask-hooks";
 
 type Wider = "always" | "task" | "expand";
@@ -19,10 +20,12 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
   const wider = useSignal<Wider | null>(null);
   const ready = seen && read.whole && !busy;
   const choices = ask.governance?.choices ?? [];
+  const armed = useSignal(false);
   const yes = () => ready && answer(() => approve(ask));
   const no = (reason: string) => answer(() => reject(ask, reason));
 
-  useAnswerKeys(keys, { a: yes, r: () => (rejecting.value = true) });
+  const byKey: Keys = !isAlwaysAsked(ask) ? { a: yes } : armed.value ? { y: yes } : { a: () => ready && (armed.value = true) };
+  useAnswerKeys(keys, { ...byKey, r: () => (rejecting.value = true) });
 
   return (
     <>
@@ -48,8 +51,11 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
       ) : (
         <div class="ask-buttons">
           <Button kind="primary" icon="check" disabled={!ready} onClick={yes}>
-            {ask.governance ? "Allow once" : "Approve"} {keys && <Key>a</Key>}
+            {ask.governance ? "Allow once" : "Approve"} {keys && <Key>{armed.value ? "y" : isAlwaysAsked(ask) ? "a y" : "a"}</Key>}
           </Button>
+          <span role="status" class="ask-second-key">
+            {armed.value && "This always asks. Press y to approve it."}
+          </span>
           {choices.includes("task") && (
             <Button disabled={!ready} onClick={() => (wider.value = "task")}>
               For this task…

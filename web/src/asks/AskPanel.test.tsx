@@ -1,8 +1,10 @@
+import { render } from "preact";
 import { act } from "preact/test-utils";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { IntentQuestion } from "../protocol";
 import { button, click, mount, press, type } from "../test-support/mount";
 import { FakeManager } from "../test-support/fake-manager";
+import { listenToKeys } from "../keys";
 import { type Ask, askOfRow } from "./ask";
 import { AskPanel } from "./AskPanel";
 
@@ -47,6 +49,33 @@ async function seen(asked: Ask): Promise<HTMLElement> {
   return place;
 }
 
+describe("the key that approves", () => {
+  beforeAll(listenToKeys);
+  const pressed = async (keys: string, about: Partial<Ask>) => {
+    const place = await mount(<AskPanel ask={ask("command", { text: "make", ...about })} keys />);
+    place.querySelector(".ask-scroll")?.dispatchEvent(new Event("scroll"));
+    await act(() => void vi.advanceTimersByTime(600));
+    for (const key of keys) {
+      await press(document.body, key);
+      await act(() => void vi.advanceTimersByTime(400));
+    }
+    const outcome = [place.textContent!.includes("Press y"), manager.requestsOf("approve_action").length];
+    await act(() => render(null, place)); // so that it gets no keys of the next test
+    return outcome;
+  };
+
+  it.each([
+    ["a", { rule: "make" }, [false, 1]],
+    ["a", { rule: "" }, [true, 0]],
+    ["ay", { rule: "" }, [true, 1]],
+    // last: a letter without effect is taken for the beginning of a word, for a second
+    ["aa", { rule: "" }, [true, 0]],
+    ["y", { rule: "" }, [false, 0]],
+  ] as const)("is followed by another if it always asks: %s %j", async (keys, about, outcome) =>
+    expect(await pressed(keys, about)).toEqual(outcome),
+  );
+});
+
 describe("a question that was not visible long enough", () => {
   it("cannot be approved yet", async () => {
     const place = await mount(<AskPanel ask={ask("command", { text: "ls" })} />);
@@ -63,7 +92,6 @@ describe("a question that was not visible long enough", () => {
   it("must be visible again after it changes", async () => {
     const place = await seen(ask("command", { text: "ls" }));
     expect(button(place, "Approve").disabled).toBe(false);
-    const { render } = await import("preact");
     await act(() => render(<AskPanel ask={ask("command", { text: "rm", ts: 8, digest: "d8" })} />, place));
     expect(button(place, "Approve").disabled).toBe(true);
   });

@@ -12,16 +12,19 @@ import { type Ask, formOf, headOf, wordsOf } from "./ask";
 import { useSendAnswer, useAnswerKeys, useSeenLongEnough } from "./ask-hooks";
 import "./ask-panel.css";
 
-/** A question of the agent, with everything an approval would allow. `keys`: shortcuts answer this one. */
-export function AskPanel({ ask, keys = false }: { ask: Ask; keys?: boolean }) {
+/**
+ * A question of the agent, with everything an approval would allow. `keys`: shortcuts answer this one.
+ * `brief`: the words of a failure are in the conversation above.
+ */
+export function AskPanel({ ask, keys = false, brief = false }: { ask: Ask; keys?: boolean; brief?: boolean }) {
   return (
     <section class={`ask-panel ${formOf(ask.ask)}`} aria-label={headOf(ask)}>
-      <AskForm key={`${ask.task_id}/${ask.ts}/${ask.digest}`} ask={ask} keys={keys} />
+      <AskForm key={`${ask.task_id}/${ask.ts}/${ask.digest}`} ask={ask} keys={keys} brief={brief} />
     </section>
   );
 }
 
-function AskForm({ ask, keys }: { ask: Ask; keys: boolean }) {
+function AskForm({ ask, keys, brief }: { ask: Ask; keys: boolean; brief: boolean }) {
   switch (formOf(ask.ask)) {
     case "approval":
       return <Approval ask={ask} keys={keys} />;
@@ -31,7 +34,7 @@ function AskForm({ ask, keys }: { ask: Ask; keys: boolean }) {
       return <Question ask={ask} />;
     case "failure":
     case "stuck":
-      return <Failure ask={ask} />;
+      return <Failure ask={ask} brief={brief} />;
     case "rest":
       return null;
   }
@@ -86,7 +89,7 @@ function Question({ ask }: { ask: Ask }) {
   );
 }
 
-function Failure({ ask }: { ask: Ask }) {
+function Failure({ ask, brief }: { ask: Ask; brief: boolean }) {
   const { busy, answer } = useSendAnswer();
   const hint = useSignal("");
   const stuck = formOf(ask.ask) === "stuck";
@@ -94,7 +97,7 @@ function Failure({ ask }: { ask: Ask }) {
   return (
     <>
       <AskHead ask={ask} icon="alert" words={isAboutKey ? "The provider rejected the key" : undefined} />
-      <Words ask={ask} />
+      {!brief && <Words ask={ask} />}
       {isAboutKey && (
         <p class="quiet">
           Set a new key with <code>rookery auth</code>, then try again.

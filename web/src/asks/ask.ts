@@ -104,6 +104,14 @@ export function wordsOf(ask: Ask): string {
   }
 }
 
+/**
+ * Whether no rule could allow this without asking: destructive commands, deleted files, anything
+ * outside the project. A single key does not approve it.
+ */
+export function isAlwaysAsked(ask: Ask): boolean {
+  return ask.rule === "";
+}
+
 /** Notes that do not repeat a governance reason. */
 export function otherNotes(ask: Ask): string[] {
   const reasons = new Set(ask.governance?.reasons.map((reason) => reason.text) ?? []);

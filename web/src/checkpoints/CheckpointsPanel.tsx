@@ -3,11 +3,10 @@ import { useEffect, useState } from "preact/hooks";
 import { counted, moment } from "../format";
 import type { CheckpointRow } from "../protocol";
 import { useRequest } from "../requests";
-import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
-import { Button, Empty, LinkButton, Notice } from "../ui";
+import { Button, Empty, Notice } from "../ui";
 import { visibleLine } from "../visible-text";
-import { Loaded, PageFrame } from "../ui/PageFrame";
+import { Loaded } from "../ui/PageFrame";
 import { RestoreDialog } from "./RestoreDialog";
 import "./checkpoints.css";
 
@@ -15,19 +14,14 @@ export default function CheckpointsPanel({ session_id }: { session_id: string })
   const row = sessionOf(session_id);
   const checkpoints = useRequest("list_checkpoints", { session_id });
   const [chosen, setChosen] = useState<CheckpointRow | null>(null);
+  const revision = row?.changes.revision;
   const state = row?.state;
   useEffect(() => {
     if (checkpoints.answer) checkpoints.reload();
-  }, [state]);
+  }, [revision, state]);
 
   return (
-    <PageFrame
-      title={`Checkpoints${row ? `: ${visibleLine(row.name)}` : ""}`}
-      before={
-        <LinkButton kind="plain" icon="left" label="Back to session" href={hrefOf({ page: "session", session_id })} />
-      }
-      tools={<Button kind="plain" icon="retry" label="Refresh" onClick={checkpoints.reload} />}
-    >
+    <div class="panel-scroll">
       {row?.flags.is_active && (
         <Notice icon="info">The agent is working. Stop it before you restore a checkpoint.</Notice>
       )}
@@ -59,7 +53,7 @@ export default function CheckpointsPanel({ session_id }: { session_id: string })
           }}
         />
       )}
-    </PageFrame>
+    </div>
   );
 }
 

@@ -1,5 +1,5 @@
 /** Blames a file line by line: the record, intent, criterion and approver of each line. */
-import { useEffect, useId, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import { moment } from "../format";
@@ -7,6 +7,8 @@ import type { BlamedLine } from "../protocol";
 import { useRequest } from "../requests";
 import { sessions } from "../store";
 import { Button, Empty, Field } from "../ui";
+import { Combobox } from "../ui/combobox";
+import { Select } from "../ui/select";
 import { visibleLine, visibleText } from "../visible-text";
 import { Loaded } from "../ui/PageFrame";
 import { usePageRefresh } from "./page-refresh";
@@ -27,7 +29,6 @@ export function BlameView({
 }) {
   const [typed, setTyped] = useState(path);
   const [sessionId, setSessionId] = useState("");
-  const offered = useId();
   const paths = usePaths(typed, sessionId);
   const worktrees = sessions.value.filter((row) => row.worktree_id);
   return (
@@ -40,32 +41,23 @@ export function BlameView({
         }}
       >
         <Field label="File">
-          <input
-            class="input mono"
-            type="search"
-            list={offered}
-            placeholder="File path"
-            spellcheck={false}
-            autocapitalize="off"
+          <Combobox
             value={typed}
-            onInput={(event) => setTyped(event.currentTarget.value)}
+            change={setTyped}
+            placeholder="File path"
+            options={paths.map((path) => ({ value: path, label: visibleLine(path) }))}
           />
         </Field>
-        <datalist id={offered}>
-          {paths.map((each) => (
-            <option key={each} value={each} />
-          ))}
-        </datalist>
         {worktrees.length > 0 && (
           <Field label="Checkout">
-            <select class="input" value={sessionId} onChange={(event) => setSessionId(event.currentTarget.value)}>
-              <option value="">Project</option>
-              {worktrees.map((row) => (
-                <option key={row.session_id} value={row.session_id}>
-                  {visibleLine(row.name)}
-                </option>
-              ))}
-            </select>
+            <Select
+              value={sessionId}
+              change={setSessionId}
+              options={[
+                { value: "", label: "Project" },
+                ...worktrees.map((row) => ({ value: row.session_id, label: visibleLine(row.name) || "Untitled" })),
+              ]}
+            />
           </Field>
         )}
         <Button type="submit" kind="primary" disabled={typed.trim() === ""}>

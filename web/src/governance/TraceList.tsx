@@ -7,6 +7,7 @@ import { useRequest } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf, sessions } from "../store";
 import { Badge, Button, Empty, Field } from "../ui";
+import { Select } from "../ui/select";
 import { visibleLine } from "../visible-text";
 import { Loaded } from "../ui/PageFrame";
 import { usePageRefresh } from "./page-refresh";
@@ -53,6 +54,7 @@ export function TraceList({
           records.length === 0 ? (
             <Empty icon="list">
               <p>{isEverything(filter) ? "Nothing recorded yet." : "No records match the filter."}</p>
+              {isEverything(filter) && <p>What an agent changes under an intent is recorded here: files, lines and hashes.</p>}
             </Empty>
           ) : (
             <>
@@ -92,18 +94,14 @@ function Filters({ filter, change }: { filter: TraceFilter; change: (filter: Tra
   return (
     <div class="filters">
       <Field label="Intent">
-        <select
-          class="input"
+        <Select
           value={filter.intent}
-          onChange={(event) => change({ ...filter, intent: event.currentTarget.value })}
-        >
-          <option value="">Any</option>
-          {(intents.answer ?? []).map((intent) => (
-            <option key={intent.id} value={intent.id}>
-              {visibleLine(`${intent.id} ${intent.name}`)}
-            </option>
-          ))}
-        </select>
+          change={(intent) => change({ ...filter, intent })}
+          options={[
+            { value: "", label: "Any" },
+            ...(intents.answer ?? []).map(({ id, name }) => ({ value: id, label: visibleLine(`${id} ${name}`) })),
+          ]}
+        />
       </Field>
       <Field label="File">
         <input
@@ -116,18 +114,14 @@ function Filters({ filter, change }: { filter: TraceFilter; change: (filter: Tra
         />
       </Field>
       <Field label="Session">
-        <select
-          class="input"
+        <Select
           value={filter.sessionId}
-          onChange={(event) => change({ ...filter, sessionId: event.currentTarget.value })}
-        >
-          <option value="">Any</option>
-          {sessions.value.map((row) => (
-            <option key={row.session_id} value={row.session_id}>
-              {visibleLine(row.name)}
-            </option>
-          ))}
-        </select>
+          change={(sessionId) => change({ ...filter, sessionId })}
+          options={[
+            { value: "", label: "Any" },
+            ...sessions.value.map((row) => ({ value: row.session_id, label: visibleLine(row.name) || "Untitled" })),
+          ]}
+        />
       </Field>
       {!isEverything(filter) && (
         <Button

@@ -44,6 +44,15 @@ beforeEach(() => {
 });
 
 describe("the inbox", () => {
+  it("draws hundreds of rows only as they come into view, and unfolds the first", async () => {
+    const rows = Array.from({ length: 300 }, (_, at) => ({ ...asked, session_id: `s${at}`, task_id: `s${at}` }));
+    list.value = { ...NOTHING_LISTED, inbox: rows };
+    const place = await mount(<InboxPage />);
+    expect(place.querySelectorAll(".inbox-card")).toHaveLength(60);
+    expect(place.querySelector("h2")!.textContent).toBe("Failed 300");
+    expect(place.querySelectorAll(".inbox-card.open")).toHaveLength(1);
+  });
+
   it("shows why a session failed, its prompt, and how to retry", async () => {
     setInbox({ text: "There is no model yet." });
     const place = await mount(<InboxPage />);

@@ -2,6 +2,7 @@
 import type { KnownMode, KnownModel } from "../protocol";
 import type { RequestState } from "../requests";
 import { Field } from "../ui";
+import { Select } from "../ui/select";
 import { visibleLine } from "../visible-text";
 import { type Form, modelName, modelNote, withModel } from "./form";
 import { ModelSelect } from "./ModelSelect";
@@ -44,14 +45,14 @@ export function ModelFields({
           />
         </Field>
         <Field label="Mode" hint={mode && visibleLine(mode.when_to_use)} problem={modes.problem}>
-          <select class="input" value={form.mode} onChange={(event) => change({ mode: event.currentTarget.value })}>
-            <option value="">{withName("Default", defaults.mode)}</option>
-            {(modes.answer ?? []).map((each) => (
-              <option key={each.slug} value={each.slug}>
-                {visibleLine(each.name)}
-              </option>
-            ))}
-          </select>
+          <Select
+            value={form.mode}
+            change={(slug) => change({ mode: slug })}
+            options={[
+              { value: "", label: withName("Default", defaults.mode) },
+              ...(modes.answer ?? []).map((each) => ({ value: each.slug, label: visibleLine(each.name) })),
+            ]}
+          />
         </Field>
       </div>
       {form.versions > 1 && (

@@ -2,15 +2,19 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
-import type { IntentRow, SettingRow, Started } from "../protocol";
-import { useRequest, useAction } from "../requests";
-import { go } from "../routes";
+import type { IntentRow, KnownMode, KnownModel, SettingRow, Started } from "../protocol";
+import { type RequestState, useRequest, useAction } from "../requests";
+import { budgetWords } from "../cost/cost-figures";
+import { go, hrefOf } from "../routes";
 import { NOT_TRUSTED } from "../shell/Trust";
-import { overview, sessionOf } from "../store";
-import { Button, Field, Key, Notice, Switch, toast } from "../ui";
+import { overview, sessionOf, sessions } from "../store";
+import { Button, Field, Key, Notice, toast } from "../ui";
+import { Select } from "../ui/select";
 import { visibleLine } from "../visible-text";
 import { controlText } from "../settings/setting-values";
 import { PageFrame } from "../ui/PageFrame";
+import { Chips } from "./Chips";
+import type { ChipId } from "./chips";
 import { Choices } from "./Choices";
 import {
   type Form,
@@ -27,6 +31,7 @@ import { ModelFields, type Defaults } from "./ModelFields";
 import { saveOwnModels, ownModels } from "./own-models";
 import { PlaceFields } from "./PlaceFields";
 import { PromptField } from "./PromptField";
+import { Starting } from "./Starting";
 import "./new-agent.css";
 
 const VERSIONS = ["1", "2", "3", "4"] as const;
@@ -35,10 +40,11 @@ const COMMAND = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘" : "Ctrl";
 export default function NewAgentPage() {
   const [form, setForm] = useState(remembered);
   const [problem, setProblem] = useState("");
+  const [open, setOpen] = useState<ChipId | null>(null);
+  const [known, setKnown] = useState<ReadonlySet<string> | null>(null);
   const action = useAction(setProblem);
   const models = useRequest("list_models", {});
   const modes = useRequest("list_modes", {});
-  const intents = useRequest("list_intents", {});
   const settings = useRequest("read_settings", {});
   const offeredOnce = useRef(false);
   const trusted = overview.value?.trusted ?? true;
@@ -46,6 +52,8 @@ export default function NewAgentPage() {
     setProblem("");
     setForm((was) => ({ ...was, ...some }));
   };
+
+  const toggle = (id: ChipId) => setOpen((was) => (was === id ? null : id));
 
   useEffect(() => {
     const { answer: known } = models;
@@ -67,6 +75,7 @@ export default function NewAgentPage() {
       const wrong = trusted ? problemOf(form) : NOT_TRUSTED;
       if (wrong) return setProblem(wrong);
       setProblem("");
+      setKnown(new Set(sessions.value.map((row) => row.session_id)));
       const started = await request("start_sessions", requestOf(form));
       toastStarted(started, form.versions);
       remember(form);
@@ -75,6 +84,13 @@ export default function NewAgentPage() {
       openStarted(started);
     });
 
+  if (action.busy && known) {
+    return (
+      <PageFrame title="New session">
+        <Starting prompt={form.prompt} images={form.images.length} known={known} />
+      </PageFrame>
+    );
+  }
   return (
     <PageFrame title="New session">
       <form
@@ -93,43 +109,26 @@ export default function NewAgentPage() {
           }}
           showPictures={(images) => change({ images })}
           start={start}
-        />
-        <div class="field-pair">
-          <PlaceFields form={form} change={change} />
-          <Choices
-            label="Versions"
-            choices={VERSIONS.map((id) => ({ id, words: id }))}
-            chosen={String(form.versions) as (typeof VERSIONS)[number]}
-            choose={(id) => change({ versions: Number(id) })}
-            hint={form.versions > 1 ? "Runs the prompt several times, so that you can keep the best result." : undefined}
-          />
-        </div>
-        <ModelFields form={form} change={change} models={models} modes={modes} defaults={defaultsOf(settings.answer ?? [])} />
-        <div class="field-pair">
-          <Field label="Name" hint="Leave empty to take it from the prompt.">
-            <input
-              class="input"
-              value={form.label}
-              maxLength={MAX_LABEL_LENGTH}
-              onInput={(event) => change({ label: event.currentTarget.value })}
-            />
-          </Field>
-          <IntentField intents={intents.answer ?? []} form={form} change={change} />
-        </div>
-        <div class="field">
-          <Switch on={form.autoApprove === true} change={(autoApprove) => change({ autoApprove })}>
-            Auto-approve
-          </Switch>
-          {form.autoApprove ? (
-            <Notice tone="careful" icon="alert">
-              The agent changes files and runs commands without asking. Dangerous actions still ask, and you can stop it
-              at any time.
-            </Notice>
-          ) : (
-            <div class="field-hint">The agent asks before it changes a file or runs a command.</div>
-          )}
-        </div>
+        >
+          <Chips form={form} change={change} open={open} toggle={toggle} modes={modes.answer ?? []}>
+            <ChipFields of={open} form={form} change={change} models={models} modes={modes} settings={settings.answer ?? []} />
+          </Chips>
+          <div class="new-agent-acts">
+            <span class="quiet small new-agent-keys">
+              <Key>{COMMAND}</Key> <Key>Enter</Key> to start
+            </span>
+            <Button kind="primary" icon="play" type="submit" busy={action.busy} disabled={!trusted}>
+              {startWords(form)}
+            </Button>
+          </div>
+        </PromptField>
         <div class="new-agent-foot">
+          <p class="quiet small">
+            {form.autoApprove
+              ? "The agent changes files and runs commands without asking. Dangerous actions still ask."
+              : "The agent asks before it changes a file or runs a command."}
+          </p>
+          <BudgetNotice />
           {problem && (
             <Notice tone="bad" icon="alert">
               {visibleLine(problem)}
@@ -140,17 +139,69 @@ export default function NewAgentPage() {
               {NOT_TRUSTED} Trust it above.
             </Notice>
           )}
-          <div class="new-agent-acts">
-            <span class="quiet small new-agent-keys">
-              <Key>{COMMAND}</Key> <Key>Enter</Key> to start
-            </span>
-            <Button kind="primary" icon="play" type="submit" busy={action.busy} disabled={!trusted}>
-              {startWords(form)}
-            </Button>
-          </div>
         </div>
       </form>
     </PageFrame>
+  );
+}
+
+/** Shown if today's budget is used up. */
+function BudgetNotice() {
+  const { answer } = useRequest("read_costs", { days: 1 });
+  if (!answer?.daily_budget || (answer.today.cost ?? 0) < answer.daily_budget) return null;
+  return (
+    <Notice tone="careful" icon="coins">
+      Today: {budgetWords(answer.today, answer.daily_budget)} <a href={hrefOf({ page: "cost" })}>Show cost</a>
+    </Notice>
+  );
+}
+
+function ChipFields(props: {
+  of: ChipId | null;
+  form: Form;
+  change: (some: Partial<Form>) => void;
+  models: RequestState<readonly KnownModel[]>;
+  modes: RequestState<readonly KnownMode[]>;
+  settings: readonly SettingRow[];
+}) {
+  const { of, form, change, models, modes, settings } = props;
+  switch (of) {
+    case "place":
+      return <PlaceFields form={form} change={change} />;
+    case "versions":
+      return (
+        <Choices
+          label="Versions"
+          choices={VERSIONS.map((id) => ({ id, words: id }))}
+          chosen={String(form.versions) as (typeof VERSIONS)[number]}
+          choose={(id) => change({ versions: Number(id) })}
+          hint="Several versions of the same prompt run side by side, so that you can keep the best."
+        />
+      );
+    case "model":
+    case "mode":
+      return <ModelFields form={form} change={change} models={models} modes={modes} defaults={defaultsOf(settings)} />;
+    case "more":
+      return <MoreFields form={form} change={change} />;
+    case null:
+      return null;
+  }
+}
+
+function MoreFields({ form, change }: { form: Form; change: (some: Partial<Form>) => void }) {
+  const intents = useRequest("list_intents", {});
+  return (
+    <div class="field-pair">
+      <Field label="Name" hint="Leave empty to take it from the prompt.">
+        <input
+          class="input"
+          value={form.label}
+          maxLength={MAX_LABEL_LENGTH}
+          onInput={(event) => change({ label: event.currentTarget.value })}
+        />
+      </Field>
+      <IntentField intents={intents.answer ?? []} form={form} change={change} />
+    </div>
   );
 }
 
@@ -167,14 +218,14 @@ function IntentField({
   const chosen = intents.find((intent) => intent.id === form.intent);
   return (
     <Field label="Intent" hint={chosen && `Scope: ${chosen.scope.map(visibleLine).join(", ") || "no paths"}`}>
-      <select class="input" value={form.intent} onChange={(event) => change({ intent: event.currentTarget.value })}>
-        <option value="">None</option>
-        {intents.map((intent) => (
-          <option key={intent.id} value={intent.id}>
-            {visibleLine(`${intent.id} ${intent.name}`)}
-          </option>
-        ))}
-      </select>
+      <Select
+        value={form.intent}
+        change={(intent) => change({ intent })}
+        options={[
+          { value: "", label: "None" },
+          ...intents.map(({ id, name }) => ({ value: id, label: visibleLine(`${id} ${name}`) })),
+        ]}
+      />
     </Field>
   );
 }

@@ -2,6 +2,7 @@
 import type { WorktreeRow } from "../protocol";
 import { useRequest } from "../requests";
 import { Field, Notice } from "../ui";
+import { Select } from "../ui/select";
 import { visibleLine } from "../visible-text";
 import { nameOf } from "../worktrees/worktree-words";
 import { Choices } from "./Choices";
@@ -102,14 +103,15 @@ function BranchSelect({
   // a remembered branch may no longer exist; show it until the user chooses another
   const gone = chosen !== "" && !branches.includes(chosen) ? [chosen] : [];
   return (
-    <select {...field} class="input" value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
-      <option value="">{none}</option>
-      {[...gone, ...branches].map((branch) => (
-        <option key={branch} value={branch}>
-          {visibleLine(branch)}
-        </option>
-      ))}
-    </select>
+    <Select
+      {...field}
+      value={chosen}
+      change={choose}
+      options={[
+        { value: "", label: none },
+        ...[...gone, ...branches].map((branch) => ({ value: branch, label: visibleLine(branch) })),
+      ]}
+    />
   );
 }
 
@@ -122,18 +124,14 @@ function WorktreeField({ form, change }: { form: Form; change: (some: Partial<Fo
       hint="Sessions in the same worktree share its files and branch."
       problem={worktrees.problem || (worktrees.answer && ready.length === 0 ? "No worktrees yet." : "")}
     >
-      <select
-        class="input"
+      <Select
         value={form.worktreeId}
-        onChange={(event) => change({ worktreeId: event.currentTarget.value })}
-      >
-        <option value="">Choose…</option>
-        {ready.map((row) => (
-          <option key={row.id} value={row.id}>
-            {worktreeWords(row)}
-          </option>
-        ))}
-      </select>
+        change={(worktreeId) => change({ worktreeId })}
+        options={[
+          { value: "", label: "Choose…" },
+          ...ready.map((row) => ({ value: row.id, label: worktreeWords(row) })),
+        ]}
+      />
     </Field>
   );
 }

@@ -1,9 +1,12 @@
 /** The prompt with its images. */
-import { useEffect, useRef } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { useMentionPicker } from "../session/mention-picker";
 import { Button, Icon, toast } from "../ui";
+import { useCommandPicker } from "./command-picker";
 import { MAX_IMAGES } from "./form";
+import { IssueDialog } from "./IssueDialog";
 import { ACCEPTED, filesIn, withFiles } from "./pictures";
 
 export function PromptField({
@@ -12,16 +15,21 @@ export function PromptField({
   write,
   showPictures,
   start,
+  children,
 }: {
   prompt: string;
   images: readonly string[];
   write: (prompt: string) => void;
   showPictures: (images: readonly string[]) => void;
   start: () => void;
+  /** Options and the button, at the foot. */
+  children: ComponentChildren;
 }) {
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
+  const [issues, setIssues] = useState(false);
   const mentionPicker = useMentionPicker("", field, write);
+  const commandPicker = useCommandPicker(field, write);
   useEffect(() => field.current!.focus(), []);
 
   const take = async (files: readonly File[]) => {
@@ -35,6 +43,11 @@ export function PromptField({
     void take(files);
   };
 
+  const update = () => {
+    mentionPicker.update();
+    commandPicker.update();
+  };
+
   return (
     <div
       class="prompt"
@@ -44,27 +57,32 @@ export function PromptField({
       <textarea
         ref={field}
         class="prompt-words"
-        rows={7}
+        rows={5}
         aria-label="Prompt"
-        placeholder="What should the agent do? Type @ to mention a file."
+        placeholder="What should the agent do? Type @ for a file, / for a command."
         value={prompt}
         {...mentionPicker.attributes}
+        {...commandPicker.attributes}
         onInput={(event) => {
           write(event.currentTarget.value);
-          mentionPicker.update();
+          update();
         }}
-        onKeyUp={(event) => event.key.startsWith("Arrow") && mentionPicker.update()}
-        onClick={mentionPicker.update}
-        onBlur={mentionPicker.stop}
+        onKeyUp={(event) => /^Arrow(Left|Right)$/.test(event.key) && update()}
+        onClick={update}
+        onBlur={() => {
+          mentionPicker.stop();
+          commandPicker.stop();
+        }}
         onPaste={(event) => takeFrom(event, filesIn(event.clipboardData))}
         onKeyDown={(event) => {
-          if (event.isComposing || mentionPicker.onKeyDown(event)) return;
+          if (event.isComposing || mentionPicker.onKeyDown(event) || commandPicker.onKeyDown(event)) return;
           if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
           event.preventDefault();
           start();
         }}
       />
       {mentionPicker.list}
+      {commandPicker.list}
       <div class="prompt-foot">
         {images.map((uri, at) => (
           <span key={at} class="prompt-picture">
@@ -83,6 +101,21 @@ export function PromptField({
             Add image
           </Button>
         )}
+        <Button compact kind="plain" icon="terminal" onClick={commandPicker.open}>
+          Command
+        </Button>
+        <Button compact kind="plain" icon="list" onClick={() => setIssues(true)}>
+          Issue
+        </Button>
+        {issues && (
+          <IssueDialog
+            close={() => setIssues(false)}
+            take={(words) => {
+              write(words);
+              setIssues(false);
+            }}
+          />
+        )}
         <input
           ref={picker}
           type="file"
@@ -97,6 +130,7 @@ export function PromptField({
           }}
         />
       </div>
+      {children}
     </div>
   );
 }

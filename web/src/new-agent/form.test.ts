@@ -21,6 +21,7 @@ const model = (name: string, more: Partial<KnownModel> = {}): KnownModel => ({
   model: name,
   window: 0,
   images: false,
+  reasons: false,
   price_in: null,
   price_out: null,
   ...more,

@@ -1,4 +1,4 @@
-/** The review page of a session: read its changes, comment on them, revert or apply them. */
+/** The changes of a session: read them, comment on them, revert or apply them; a page, or a panel. */
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
@@ -29,9 +29,6 @@ import { goTo, useReviewKeys } from "./review-keys";
 import { type ViewedFiles, useViewedFiles } from "./viewed-files";
 import "./review.css";
 
-const WHILE_WORKING = 5_000;
-const WHILE_RESTING = 30_000;
-
 const SCOPES: readonly { readonly id: Scope; readonly words: string; readonly title: string }[] = [
   { id: "branch", words: "Branch", title: "All changes on the branch" },
   { id: "staged", words: "Staged", title: "Staged changes" },
@@ -39,19 +36,20 @@ const SCOPES: readonly { readonly id: Scope; readonly words: string; readonly ti
   { id: "session", words: "Session", title: "Changes made by this session" },
 ];
 
-export default function ReviewPage({ session_id }: { session_id: string }) {
+export default function ReviewPage({ session_id, embedded = false }: { session_id: string; embedded?: boolean }) {
   const row = sessionOf(session_id);
   // without a worktree there is no separate branch to compare
   const [chosen, setScope] = useState<Scope | null>(null);
   const scope = chosen ?? (row && !row.worktree_id ? "session" : "branch");
   const review = useRequest("review_changes", { session_id, scope });
-  useRefresh(review.reload, row?.flags.is_active ? WHILE_WORKING : WHILE_RESTING);
+  useRefresh(review.reload);
+  const revision = row?.changes.revision;
   const state = row?.state;
   useEffect(() => {
     if (review.answer) review.reload();
-  }, [state]);
+  }, [revision, state]);
 
-  const narrow = useMedia(NARROW);
+  const narrow = useMedia(NARROW) || embedded;
   const [view, setView] = useState<DiffView>(() => (loadValue<unknown>("review.view", "") === "split" ? "split" : "unified"));
   const chooseView = (next: DiffView) => {
     setView(next);
@@ -66,7 +64,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
 
   const files = filtered(review.answer?.files ?? [], words);
   const marked = stillChanged(selected, review.answer?.files ?? []);
-  useReviewKeys(body, files);
+  useReviewKeys(body, files, !embedded);
   const go = (path: string) => goTo(body.current!, path);
   const closeAndReload = () => {
     setShown(null);
@@ -74,18 +72,27 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
     review.reload();
   };
 
+  const actions = row?.worktree_id && (
+    <WorktreeActions row={row} marked={marked.size} show={setShown} changed={review.reload} />
+  );
   return (
-    <div class="review">
-      <header class="page-head">
-        <LinkButton kind="plain" icon="left" label="Back to session" href={hrefOf({ page: "session", session_id })} />
-        <div class="grow">
-          <h1 class="cut">Review{row ? `: ${visibleLine(row.name)}` : ""}</h1>
-          <Summary row={row} review={review.answer} />
+    <div class={embedded ? "review embedded" : "review"}>
+      {embedded ? (
+        <div class="review-summary">
+          <Summary row={row} review={review.answer} embedded />
+          <span class="grow" />
+          {actions}
         </div>
-        {row?.worktree_id && (
-          <WorktreeActions row={row} marked={marked.size} show={setShown} changed={review.reload} />
-        )}
-      </header>
+      ) : (
+        <header class="page-head review-head">
+          <LinkButton kind="plain" icon="left" label="Back to session" href={hrefOf({ page: "session", session_id })} />
+          <div class="grow">
+            <h1 class="cut">Review{row ? `: ${visibleLine(row.name)}` : ""}</h1>
+            <Summary row={row} review={review.answer} />
+          </div>
+          {actions}
+        </header>
+      )}
       <div class="review-tools">
         <div class="choice-bar" role="group" aria-label="Changes to show">
           {SCOPES.map(({ id, words: name, title }) => (
@@ -111,6 +118,9 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
             {view === "split" ? "Unified" : "Split"}
           </Button>
         )}
+        {embedded && (
+          <LinkButton kind="plain" icon="expand" label="Open as a page" href={hrefOf({ page: "review", session_id })} />
+        )}
         <Button kind="plain" icon="retry" label="Refresh" busy={review.loading && !review.answer} onClick={review.reload} />
       </div>
       <div class="review-body" ref={body}>
@@ -129,16 +139,18 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
                 </Empty>
               ) : (
                 <div class="review-columns">
-                  <FileNav
-                    files={files}
-                    total={answer.files.length}
-                    words={words}
-                    filter={setWords}
-                    commented={new Set(editor.drafts.map((draft) => draft.path))}
-                    seen={seen.has}
-                    narrow={narrow}
-                    go={go}
-                  />
+                  {!embedded && (
+                    <FileNav
+                      files={files}
+                      total={answer.files.length}
+                      words={words}
+                      filter={setWords}
+                      commented={new Set(editor.drafts.map((draft) => draft.path))}
+                      seen={seen.has}
+                      narrow={narrow}
+                      go={go}
+                    />
+                  )}
                   <div class="review-files">
                     {files.length === 0 && <Empty icon="search">No files match the filter.</Empty>}
                     {files.map((file) => (
@@ -185,16 +197,24 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
   );
 }
 
-function Summary({ row, review }: { row: SessionRow | undefined; review: Review | null }) {
+function Summary({
+  row,
+  review,
+  embedded,
+}: {
+  row: SessionRow | undefined;
+  review: Review | null;
+  embedded?: boolean;
+}) {
   const { added, removed } = sums(review?.files ?? []);
   return (
     <div class="line-of small quiet">
-      {row && (
+      {row && !embedded && (
         <Badge tone={appearanceOf(row.state).tone} icon={appearanceOf(row.state).icon}>
           {wordsOf(row)}
         </Badge>
       )}
-      {row?.branch && <span class="mono cut">{visibleLine(row.branch)}</span>}
+      {row?.branch && !embedded && <span class="mono cut wide-only">{visibleLine(row.branch)}</span>}
       {review && (
         <>
           <span>{counted(review.files.length, "file")}</span>
@@ -273,7 +293,7 @@ async function revertFile(sessionId: string, file: ChangedFile, reverted: () => 
 
 function emptyText(scope: Scope, row: SessionRow | undefined): string {
   if (row && isWorktreeRemoved(row)) return "Its changes were removed with its worktree.";
-  const working = row?.flags.is_active ? " The agent is working; this page updates." : "";
+  const working = row?.flags.is_active ? " The agent is working; the changes appear here." : "";
   switch (scope) {
     case "staged":
       return `No staged changes.${working}`;

@@ -1,5 +1,5 @@
 /** Keyboard navigation in a review. */
-import { useKeys } from "../keys";
+import { type Keys, useKeys } from "../keys";
 import type { ChangedFile } from "../protocol";
 import { toast } from "../ui";
 import { neighbour } from "./changed-files";
@@ -8,12 +8,16 @@ import { neighbour } from "./changed-files";
  * `n` and `p` go to the next and previous file. `c` comments on the focused line, or else on the
  * first changed one.
  */
-export function useReviewKeys(body: { current: HTMLElement | null }, files: readonly ChangedFile[]): void {
+export function useReviewKeys(
+  body: { current: HTMLElement | null },
+  files: readonly ChangedFile[],
+  enabled: boolean,
+): void {
   const step = (by: 1 | -1) => {
     const next = neighbour(files, currentPath(body.current!), by);
     if (next) goTo(body.current!, next.path);
   };
-  useKeys({
+  const keys: Keys = {
     n: () => step(1),
     p: () => step(-1),
     c: () => {
@@ -22,7 +26,8 @@ export function useReviewKeys(body: { current: HTMLElement | null }, files: read
       if (button instanceof HTMLElement) button.click();
       else toast("Open a file to comment on its lines.");
     },
-  });
+  };
+  useKeys(enabled ? keys : {});
 }
 
 function sectionsIn(body: HTMLElement): HTMLElement[] {

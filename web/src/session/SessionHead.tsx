@@ -3,28 +3,34 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { attempt } from "../attempt";
 import { duration, money, moment, tokens } from "../format";
 import { useKeys } from "../keys";
+import { lazy } from "../lazy";
 import { now } from "../now";
 import type { SessionRow } from "../protocol";
-import { go, hrefOf } from "../routes";
+import { PANEL_FULL, useMedia } from "../media";
+import { changePanel, panelState } from "../panel/panel-state";
+import { go, hrefOf, type PanelName } from "../routes";
 import { versions } from "../store";
 import { isWorktreeRemoved, appearanceOf, wordsOf } from "../states";
-import { Badge, Button, Icon, LinkButton, Menu, type MenuItem, Spinner } from "../ui";
+import { Badge, Button, Icon, type IconName, LinkButton, Menu, type MenuItem, Spinner } from "../ui";
 import type { Parts } from "../view";
 import { visibleLine } from "../visible-text";
-import { archive, cancel, exportAs, fork, remove, resume, stopOrResume } from "./session-actions";
+import { archive, cancel, exportAs, fork, openInEditor, remove, resume, stopOrResume } from "./session-actions";
+import { orderItems } from "../sessions/list-actions";
 import { ResumeButtons } from "./ResumeButtons";
-import { SwitchDialog } from "./SwitchDialog";
+
+const SwitchDialog = lazy(() => import("./SwitchDialog"));
 
 export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
   const renaming = useSignal(false);
   const switching = useSignal(false);
+  const full = useMedia(PANEL_FULL);
   const { session_id } = row;
   useKeys({
     e: () => (renaming.value = true),
     s: () => stopOrResume(row),
     y: () => void archive(row),
     d: () => go({ page: "review", session_id }),
-    h: () => go({ page: "checkpoints", session_id }),
+    h: () => go({ page: "session", session_id, panel: "checkpoints" }),
   });
   return (
     <header class="session-head">
@@ -47,11 +53,21 @@ export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
         {row.archived && <Badge icon="archive">Archived</Badge>}
         <span class="grow" />
         <MainActions row={row} />
-        <span class="wide-only">
-          <LinkButton icon="diff" href={hrefOf({ page: "review", session_id })}>
-            Review
-          </LinkButton>
-        </span>
+        {(full || !panelState.value.open) && (
+          <span class="wide-only">
+            <LinkButton icon="diff" href={hrefOf({ page: "review", session_id })}>
+              Review
+            </LinkButton>
+          </span>
+        )}
+        {!full && (
+          <Button
+            icon="panel"
+            label={panelState.value.open ? "Close panel" : "Open panel"}
+            aria-pressed={panelState.value.open}
+            onClick={() => changePanel({ open: !panelState.value.open })}
+          />
+        )}
         <Menu label="More actions" items={moreItems(row, () => (renaming.value = true), () => (switching.value = true))} />
       </div>
       <Facts row={row} parts={parts} change={() => (switching.value = true)} />
@@ -76,7 +92,7 @@ function MainActions({ row }: { row: SessionRow }) {
     <>
       {!isWorktreeRemoved(row) && <ResumeButtons row={row} />}
       {flags.show_cancel_button && (
-        <Button icon="stop" kind="danger" title="Stop (s)" onClick={() => cancel(row)}>
+        <Button icon="stop" title="Stop (s)" onClick={() => cancel(row)}>
           Stop
         </Button>
       )}
@@ -84,11 +100,20 @@ function MainActions({ row }: { row: SessionRow }) {
   );
 }
 
+const PANEL_ITEMS: { words: string; icon: IconName; panel: PanelName; apart?: boolean }[] = [
+  { words: "Changes", icon: "list", panel: "changes", apart: true },
+  { words: "Plan", icon: "todo", panel: "plan" },
+  { words: "Terminal", icon: "terminal", panel: "terminal" },
+  { words: "Checkpoints", icon: "history", panel: "checkpoints" },
+  { words: "Preview", icon: "play", panel: "preview" },
+];
+
 function moreItems(row: SessionRow, rename: () => void, change: () => void): MenuItem[] {
   const { session_id } = row;
   const items: (MenuItem | false)[] = [
     { words: "Review changes", icon: "diff", href: hrefOf({ page: "review", session_id }) },
-    { words: "Checkpoints", icon: "history", href: hrefOf({ page: "checkpoints", session_id }) },
+    ...PANEL_ITEMS.map(({ panel, ...item }) => ({ ...item, href: hrefOf({ page: "session", session_id, panel }) })),
+    { words: "Open in editor", icon: "pencil", act: () => openInEditor(session_id), apart: true },
     row.group_id !== "" && {
       words: "Compare versions",
       icon: "columns",
@@ -96,6 +121,7 @@ function moreItems(row: SessionRow, rename: () => void, change: () => void): Men
     },
     { words: "Session settings…", icon: "gear", act: change, apart: true },
     { words: "Rename", icon: "pencil", act: rename },
+    ...orderItems(row),
     row.flags.show_resume_button && { words: "Resume", icon: "play", act: () => resume(row) },
     { words: "Fork", icon: "fork", act: () => void fork(session_id) },
     { words: "Export as Markdown", icon: "download", act: () => void exportAs(session_id, "markdown"), apart: true },
@@ -147,6 +173,7 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
   const usage = parts.usage;
   const model = parts.model || row.model;
   const version = versions.value.get(row.session_id);
+  const cost = usage?.cost ?? row.cost;
   return (
     <ul class="session-head-facts" aria-label="About this session">
       <li class="phone-only">
@@ -154,11 +181,18 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
       </li>
       <li>
         <button type="button" class="fact-button" onClick={change} title="Session settings: model, mode, auto-approve">
-          {model ? visibleLine(model) : "default model"} · {visibleLine(parts.mode || row.mode || "default mode")}
+          {model ? visibleLine(model) : "Default model"} · {visibleLine(parts.mode || row.mode || "default mode")}
         </button>
       </li>
+      {row.todo_stats && row.todo_stats.total > 0 && (
+        <li>
+          <a class="fact-button" href={hrefOf({ page: "session", session_id: row.session_id, panel: "plan" })}>
+            <Icon name="todo" /> Plan {row.todo_stats.done}/{row.todo_stats.total}
+          </a>
+        </li>
+      )}
       {row.branch && (
-        <li title={row.workspace}>
+        <li class="wide-only" title={row.workspace}>
           <Icon name="branch" /> <span class="cut">{visibleLine(row.branch)}</span>
           {isWorktreeRemoved(row) && <Badge tone="careful">Worktree removed</Badge>}
         </li>
@@ -175,13 +209,17 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
           <Icon name="flag" /> {visibleLine(parts.intent.intent_id)}
         </li>
       )}
-      <li title={usage ? `${usage.tokens_in.toLocaleString()} in, ${usage.tokens_out.toLocaleString()} out` : ""}>
+      <li class="wide-only" title={usage ? `${usage.tokens_in.toLocaleString()} in, ${usage.tokens_out.toLocaleString()} out` : ""}>
         {tokens(usage ? usage.tokens_in + usage.tokens_out : row.tokens)} tokens
       </li>
-      <li>{money(usage?.cost ?? row.cost)}</li>
-      {usage && usage.context_tokens > 0 && <li>context {tokens(usage.context_tokens)}</li>}
+      {cost > 0 && <li class="wide-only">{money(cost)}</li>}
+      {usage && usage.context_tokens > 0 && (
+        <li class="wide-only" title="Tokens in the context window">
+          context {tokens(usage.context_tokens)}
+        </li>
+      )}
       {row.start_time > 0 && row.flags.is_active && (
-        <li title={`Started ${moment(row.start_time)}`}>started {duration(now.value - row.start_time)} ago</li>
+        <li class="wide-only" title={`Started ${moment(row.start_time)}`}>started {duration(now.value - row.start_time)} ago</li>
       )}
       {automatic && (
         <li>

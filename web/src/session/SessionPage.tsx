@@ -1,20 +1,23 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { askOfInbox, askOfRow, formOf } from "../asks/ask";
+import { askOfInbox, askOfRow, formOf, wordsOf } from "../asks/ask";
 import { AskPanel } from "../asks/AskPanel";
 import { request } from "../connection";
 import type { SessionRow } from "../protocol";
-import { hrefOf } from "../routes";
+import { PANEL_FULL, useMedia } from "../media";
+import { changePanel, panelState } from "../panel/panel-state";
+import { SidePanel } from "../panel/SidePanel";
+import { hrefOf, type PanelName } from "../routes";
 import { isWorktreeRemoved } from "../states";
 import { type FollowedTask, followTask, inbox, list, listLoaded } from "../store";
 import { Transcript } from "../transcript/Transcript";
+import { requestOf } from "../transcript/row-content";
 import { Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
 import type { TaskView } from "../view";
 import { visibleLine, visibleText, withoutAnsi } from "../visible-text";
 import { fork } from "./session-actions";
 import { Composer } from "./Composer";
 import { ResumeButtons } from "./ResumeButtons";
-import { Plan } from "./Plan";
 import { SessionHead } from "./SessionHead";
 import { QueuedMessages } from "./QueuedMessages";
 import { WorktreeRemoved } from "./WorktreeRemoved";
@@ -24,15 +27,48 @@ import "./session.css";
 const LINES_OF_SET_UP = 12;
 
 /** A session, or one of its sub-tasks. */
-export function SessionPage({ session_id, task_id }: { session_id: string; task_id?: string }) {
+export function SessionPage({
+  session_id,
+  task_id,
+  panel,
+}: {
+  session_id: string;
+  task_id?: string;
+  /** The panel that the address names. */
+  panel?: PanelName | undefined;
+}) {
   const row = list.value.rows.get(session_id);
   const task = useTask(session_id, task_id);
+  const full = useMedia(PANEL_FULL);
   useMarkRead(row);
+  useNamedPanel(session_id, panel, full);
   if (!row) return <NoSession />;
+  const { open, tab } = panelState.value;
+  const shown = task_id ? undefined : full ? panel : open ? tab : undefined;
+  return (
+    <div class="session-split">
+      <div class="session-column" hidden={full && shown !== undefined}>
+        <Conversation row={row} task={task} task_id={task_id} />
+      </div>
+      {shown && <SidePanel row={row} todos={task.view.parts.value.todos ?? []} tab={shown} full={full} />}
+    </div>
+  );
+}
+
+/** Opens the panel that the address names. Beside the conversation it then stands without the address. */
+function useNamedPanel(session_id: string, panel: PanelName | undefined, full: boolean): void {
+  useEffect(() => {
+    if (!panel || full) return;
+    changePanel({ open: true, tab: panel });
+    location.replace(hrefOf({ page: "session", session_id }));
+  }, [panel, full]);
+}
+
+function Conversation({ row, task, task_id }: { row: SessionRow; task: FollowedTask; task_id: string | undefined }) {
+  const { session_id } = row;
   return (
     <>
       {task_id ? <SubTaskHead row={row} /> : <SessionHead row={row} parts={task.view.parts.value} />}
-      <Plan todos={task.view.parts.value.todos ?? []} />
       <Transcript task={task} session_id={session_id} fork={(ts) => void fork(session_id, ts)}>
         <End row={row} view={task.view} />
       </Transcript>
@@ -183,6 +219,12 @@ function FailureNotice({ row, began }: { row: SessionRow; began: boolean }) {
   );
 }
 
+/** Whether the last rows of the conversation have these words of a failure. */
+function isAbove(view: TaskView, words: string): boolean {
+  const last = view.rows.value.slice(-3).map(({ row }) => row.value);
+  return last.some((row) => row.say === "api_req_started" && requestOf(row.text).failure.trim() === words.trim());
+}
+
 /**
  * The open questions of this task and its sub-tasks. While the agent works there are none: the
  * question is answered, and the process that asked may be gone.
@@ -196,7 +238,12 @@ function Asks({ row, view, task_id }: { row: SessionRow; view: TaskView; task_id
   return (
     <>
       {asks.map((ask, at) => (
-        <AskPanel key={`${ask.task_id}/${ask.ts}`} ask={ask} keys={at === 0} />
+        <AskPanel
+          key={`${ask.task_id}/${ask.ts}`}
+          ask={ask}
+          keys={at === 0}
+          brief={ask === own && isAbove(view, wordsOf(ask))}
+        />
       ))}
     </>
   );

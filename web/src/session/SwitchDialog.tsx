@@ -5,11 +5,12 @@ import { request } from "../connection";
 import { ModelSelect } from "../new-agent/ModelSelect";
 import type { IntentRow, KnownMode, KnownModel, SessionRow } from "../protocol";
 import { Button, toastError, Dialog, Field, Switch } from "../ui";
+import { Select } from "../ui/select";
 import type { Parts } from "../view";
 import { visibleLine } from "../visible-text";
 
 /** Changes the model, mode, intent or approval of a session from its next step on. */
-export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Parts; close: () => void }) {
+export default function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Parts; close: () => void }) {
   const models = useSignal<readonly KnownModel[]>([]);
   const modes = useSignal<readonly KnownMode[]>([]);
   const intents = useSignal<readonly IntentRow[]>([]);
@@ -55,32 +56,33 @@ export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Pa
     >
       <Field label="Model">
         <ModelSelect
-          none={`${visibleLine(parts.model || row.model || "current model")} (no change)`}
+          none={`${visibleLine(parts.model || row.model || "current model")} (now)`}
           models={models.value}
           chosen={chosen.value.model}
           choose={(model) => set({ model })}
         />
       </Field>
       <Field label="Mode" hint={modes.value.find((mode) => mode.slug === chosen.value.mode)?.when_to_use}>
-        <select class="input" value={chosen.value.mode} onChange={(event) => set({ mode: event.currentTarget.value })}>
-          {!modes.value.some((mode) => mode.slug === before.mode) && <option value={before.mode}>{before.mode}</option>}
-          {modes.value.map((mode) => (
-            <option key={mode.slug} value={mode.slug}>
-              {mode.name}
-            </option>
-          ))}
-        </select>
+        <Select
+          value={chosen.value.mode}
+          change={(mode) => set({ mode })}
+          options={modes.value.map(({ slug, name }) => ({ value: slug, label: visibleLine(name) }))}
+        />
       </Field>
       {intents.value.length > 0 && (
         <Field label="Intent">
-          <select class="input" value={chosen.value.intent} onChange={(event) => set({ intent: event.currentTarget.value })}>
-            {!before.intent && <option value="">None</option>}
-            {intents.value.map((intent) => (
-              <option key={intent.id} value={intent.id} disabled={intent.problem !== ""}>
-                {intent.id} {intent.name}
-              </option>
-            ))}
-          </select>
+          <Select
+            value={chosen.value.intent}
+            change={(intent) => set({ intent })}
+            options={[
+              ...(before.intent ? [] : [{ value: "", label: "None" }]),
+              ...intents.value.map(({ id, name, problem }) => ({
+                value: id,
+                label: visibleLine(`${id} ${name}`),
+                disabled: problem !== "",
+              })),
+            ]}
+          />
         </Field>
       )}
       <Switch on={chosen.value.auto_approve} change={(on) => set({ auto_approve: on })}>

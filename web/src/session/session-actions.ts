@@ -54,3 +54,8 @@ export async function remove({ session_id, name, flags }: SessionRow): Promise<v
   });
   if (sure && (await attempt("remove_session", { session_id }))) go({ page: "home" });
 }
+
+/** Opens the session's folder in the user's editor, on the computer that runs the manager. */
+export function openInEditor(session_id: string): void {
+  void attempt("open_editor", { session_id });
+}

@@ -1,10 +1,13 @@
-import { ago, money, moment, tokens } from "../format";
+import { ago, counted, money, moment } from "../format";
 import { now } from "../now";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
 import { isWorktreeRemoved, appearanceOf, wordsOf } from "../states";
-import { Icon, memo } from "../ui";
+import { Icon, Menu, memo } from "../ui";
 import { visibleLine } from "../visible-text";
+import { listItems } from "./list-actions";
+import { shownTime } from "./session-groups";
+import { checksWords } from "../worktrees/worktree-words";
 
 /** A session in the list. */
 export const SessionItem = memo(function SessionItem({
@@ -12,6 +15,8 @@ export const SessionItem = memo(function SessionItem({
   here,
   place,
   version,
+  selected,
+  select,
 }: {
   row: SessionRow;
   here: boolean;
@@ -19,17 +24,15 @@ export const SessionItem = memo(function SessionItem({
   place: number | undefined;
   /** Its number, if it is one of several versions. */
   version: number | undefined;
+  /** Undefined unless sessions are being selected. */
+  selected: boolean | undefined;
+  select: (session_id: string) => void;
 }) {
   const classes = ["session-item", row.flags.needs_attention && "needs-you", row.unread && "unread"];
-  return (
-    <li>
-      <a
-        class={classes.filter(Boolean).join(" ")}
-        href={hrefOf({ page: "session", session_id: row.session_id })}
-        aria-current={here ? "page" : undefined}
-        title={visibleLine(row.prompt)}
-      >
-        <StateIcon row={row} />
+  const { session_id } = row;
+  const about = { class: classes.filter(Boolean).join(" "), title: visibleLine(row.prompt) };
+  const inside = (
+    <>
         <span class="session-name cut">
           {version && <span class="session-version">{version}</span>}
           {visibleLine(row.name) || "Untitled"}
@@ -44,7 +47,25 @@ export const SessionItem = memo(function SessionItem({
         <span class="session-facts cut">
           <Facts row={row} />
         </span>
+    </>
+  );
+  if (selected !== undefined) {
+    return (
+      <li>
+        <label {...about}>
+          <input type="checkbox" checked={selected} onChange={() => select(session_id)} />
+          {inside}
+        </label>
+      </li>
+    );
+  }
+  return (
+    <li class="session-line">
+      <a {...about} href={hrefOf({ page: "session", session_id })} aria-current={here ? "page" : undefined}>
+        <StateIcon row={row} />
+        {inside}
       </a>
+      <Menu compact label={`Actions for ${visibleLine(row.name) || "session"}`} items={listItems(row)} />
     </li>
   );
 });
@@ -66,7 +87,7 @@ export function StateIcon({ row }: { row: SessionRow }) {
 }
 
 function When({ row }: { row: SessionRow }) {
-  const then = row.end_time ?? row.start_time;
+  const then = shownTime(row);
   return (
     <time class="session-when" dateTime={new Date(then).toISOString()} title={moment(then)}>
       {ago(then, now.value)}
@@ -84,17 +105,22 @@ function Facts({ row }: { row: SessionRow }) {
           {row.todo_stats.done}/{row.todo_stats.total}
         </span>
       )}
-      {row.cost > 0 ? (
-        <span class="session-fact">{money(row.cost)}</span>
-      ) : (
-        row.tokens > 0 && <span class="session-fact">{tokens(row.tokens)}</span>
-      )}
-      {row.branch && !isWorktreeRemoved(row) && (
-        <span class="session-fact cut" title={row.branch}>
-          <Icon name="branch" />
-          {visibleLine(row.branch)}
+      {row.changes.files > 0 && (
+        <span class="session-fact mono" title={`${counted(row.changes.files, "file")} changed`}>
+          <span class="added-count">+{row.changes.added}</span> <span class="removed-count">−{row.changes.removed}</span>
         </span>
       )}
+      {row.pull_request && (
+        <span class="session-fact" title={`Pull request ${row.pull_request.state}. ${checksWords(row.pull_request.checks)}`}>
+          <Icon name={row.pull_request.checks.failed ? "cross" : "fork"} />#{row.pull_request.number}
+        </span>
+      )}
+      {row.cost > 0 && <span class="session-fact">{money(row.cost)}</span>}
+      {row.tags.map((tag) => (
+        <span key={tag} class="session-fact tag">
+          {visibleLine(tag)}
+        </span>
+      ))}
     </>
   );
 }

@@ -8,6 +8,7 @@ import { Button, Icon } from "../ui";
 import { visibleLine } from "../visible-text";
 import { commonName, queuePlaces, type SessionGroup, groupSessions } from "./session-groups";
 import { SessionItem } from "./SessionItem";
+import { selected, toggleSelected } from "./selection";
 
 const SHOWN_FIRST = 100;
 
@@ -44,6 +45,8 @@ export function SessionSection({ title, rows, open }: { title: string; rows: Ses
                 here={row.session_id === here}
                 place={places.get(row.session_id)}
                 version={numbers.get(row.session_id)}
+                selected={selected.value?.has(row.session_id)}
+                select={toggleSelected}
               />
             ));
             const alone = !numbers.has(each.rows[0]!.session_id);

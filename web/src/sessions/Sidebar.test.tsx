@@ -16,7 +16,9 @@ const row = (session_id: string, name: string, more: object = {}) =>
     state: "completed",
     start_time: 1,
     mail: [],
+    tags: [],
     flags: {},
+    changes: { revision: 0, files: 0, added: 0, removed: 0 },
     ...more,
   }) as unknown as SessionRow;
 const setSessions = (...rows: SessionRow[]) => {

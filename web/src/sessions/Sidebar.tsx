@@ -4,21 +4,29 @@ import { alertsOn, switchAlerts } from "../alerts";
 import { counted } from "../format";
 import { useKeys } from "../keys";
 import { PHONE, useMedia } from "../media";
+import { now } from "../now";
 import { go, hrefOf, route } from "../routes";
 import { inbox, listLoaded, overview, sessions } from "../store";
 import { chooseTheme, shownTheme } from "../theme";
-import { Button, Count, Empty, Icon, Spinner, Toasts, toast } from "../ui";
-import { displayOrder, searchSessions, sectionsOf } from "./session-groups";
+import { Button, Count, Empty, Icon, type IconName, LinkButton, Spinner, Toasts, toast } from "../ui";
+import { visibleLine } from "../visible-text";
+import { BulkBar } from "./BulkBar";
+import { ConversationHits } from "./ConversationHits";
+import { selected, selectNone, stopSelecting } from "./selection";
+import { displayOrder, searchSessions, sectionsOf, tagsOf } from "./session-groups";
 import { SessionSection } from "./SessionSection";
+import { TagDialog } from "./TagDialog";
 import "./sidebar.css";
 
 export function Sidebar({ showHelp }: { showHelp: () => void }) {
   const words = useSignal("");
   const field = useRef<HTMLInputElement>(null);
   const phone = useMedia(PHONE);
+  const alone = phone && route.value.page === "home";
   useKeys({ "/": () => field.current?.focus() });
   return (
-    <aside class="side" aria-label="Sessions">
+    <div class="side" role={alone ? "main" : "complementary"} aria-label="Sessions" {...(alone && { id: "main", tabIndex: -1 })}>
+      {alone && <h1 class="spoken">Sessions</h1>}
       <Head />
       <div class="side-search">
         <Icon name="search" />
@@ -40,13 +48,23 @@ export function Sidebar({ showHelp }: { showHelp: () => void }) {
             if (first) go({ page: "session", session_id: first.session_id });
           }}
         />
+        <Button
+          kind="plain"
+          icon="todo"
+          label="Select sessions"
+          aria-pressed={selected.value !== null}
+          onClick={() => (selected.value ? stopSelecting() : selectNone())}
+        />
       </div>
+      <TagFilter words={words.value} choose={(chosen) => (words.value = chosen)} />
       <div class="side-list">
         <SessionLists words={words.value} />
       </div>
+      <BulkBar words={words.value} />
+      <TagDialog />
       {!phone && <Toasts />}
       <Foot showHelp={showHelp} />
-    </aside>
+    </div>
   );
 }
 
@@ -55,7 +73,7 @@ function Head() {
   const waiting = inbox.value.length;
   const page = route.value.page;
   return (
-    <header class="side-head">
+    <div class="side-head">
       <a class="side-brand" href={hrefOf({ page: "home" })} title={project}>
         <Icon name="rook" />
         <span class="cut">{project.split(/[\\/]/).filter(Boolean).pop() || "rookery"}</span>
@@ -70,10 +88,11 @@ function Head() {
         <span>Inbox</span>
         <Count of={waiting} label="waiting" />
       </a>
-      <a class="button primary square side-new" href={hrefOf({ page: "new" })} aria-label="New session" title="New session (c)">
+      <a class="button primary side-new" href={hrefOf({ page: "new" })} aria-label="New session" title="New session (c)">
         <Icon name="plus" />
+        New
       </a>
-    </header>
+    </div>
   );
 }
 
@@ -86,25 +105,49 @@ function SessionLists({ words }: { words: string }) {
     );
   }
   const rows = searchSessions(sessions.value, words);
-  const { active, history, archived } = sectionsOf(rows);
-  if (!rows.length) return <NothingListed searched={words !== ""} />;
+  if (!rows.length && !words) return <NothingListed />;
   return (
     <>
-      <SessionSection title="Active" rows={active} open />
-      <SessionSection title="History" rows={history} open />
-      <SessionSection title="Archived" rows={archived} open={words !== ""} />
+      {sectionsOf(rows, now.value).map(({ title, rows }) => (
+        <SessionSection key={title} title={title} rows={rows} open={title !== "Archived" || words !== ""} />
+      ))}
+      {words && <ConversationHits words={words} listed={rows} />}
     </>
   );
 }
 
-function NothingListed({ searched }: { searched: boolean }) {
-  if (searched) return <Empty icon="search">No sessions match.</Empty>;
+/** A button for every tag; it searches for the tag. */
+function TagFilter({ words, choose }: { words: string; choose: (words: string) => void }) {
+  const tags = tagsOf(sessions.value);
+  if (!tags.length) return null;
+  return (
+    <div class="side-tags" role="group" aria-label="Tags">
+      {tags.map((tag) => (
+        <button
+          key={tag}
+          type="button"
+          class="filter"
+          aria-pressed={words === `#${tag}`}
+          onClick={() => choose(words === `#${tag}` ? "" : `#${tag}`)}
+        >
+          {visibleLine(tag)}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function NothingListed() {
+  const phone = useMedia(PHONE);
   return (
     <Empty icon="rook">
       <p>No sessions yet.</p>
-      <a class="button primary" href={hrefOf({ page: "new" })}>
-        <Icon name="plus" /> New session
-      </a>
+      <p class="quiet">A session is one agent at work. Start as many as you like; they run side by side.</p>
+      {phone && (
+        <LinkButton kind="primary" icon="plus" href={hrefOf({ page: "new" })}>
+          New session
+        </LinkButton>
+      )}
     </Empty>
   );
 }
@@ -116,10 +159,15 @@ function Foot({ showHelp }: { showHelp: () => void }) {
   const running = sessions.value.filter((row) => row.flags.show_spinner && !row.queued).length;
   const queued = sessions.value.filter((row) => row.queued).length;
   return (
-    <footer class="side-foot">
-      <FootLink page="worktrees" icon="branch" words="Worktrees" />
-      <FootLink page="governance" icon="shield" words="Governance" />
-      <FootLink page="settings" icon="gear" words="Settings" />
+    <div class="side-foot">
+      <nav class="side-nav" aria-label="Project">
+        <FootLink page="worktrees" icon="branch" words="Worktrees" />
+        <FootLink page="governance" icon="shield" words="Governance" />
+        <FootLink page="schedules" icon="clock" words="Schedules" />
+        <FootLink page="cost" icon="coins" words="Cost" />
+        {overview.value?.fleet && <FootLink page="fleet" icon="list" words="Fleet" />}
+        <FootLink page="settings" icon="gear" words="Settings" />
+      </nav>
       <span class="grow" />
       {blocked > 0 && (
         <span
@@ -133,10 +181,9 @@ function Foot({ showHelp }: { showHelp: () => void }) {
       {limit !== undefined && (
         <span
           class="small quiet"
-          title={`${running} of at most ${limit} sessions running${queued ? `, ${queued} queued` : ""}`}
+          title={`At most ${limit} sessions run at once. Change it in the settings.`}
         >
-          {running}/{limit}
-          {queued > 0 && ` +${queued}`}
+          {running} of {limit} running{queued > 0 && `, ${queued} queued`}
         </span>
       )}
       <Button
@@ -155,7 +202,7 @@ function Foot({ showHelp }: { showHelp: () => void }) {
         onClick={() => chooseTheme(dark ? "light" : "dark")}
       />
       <Button kind="plain" compact icon="keyboard" label="Keyboard shortcuts (?)" onClick={showHelp} />
-    </footer>
+    </div>
   );
 }
 
@@ -164,16 +211,17 @@ async function toggleAlerts(): Promise<void> {
   if (problem) toast(problem, "bad");
 }
 
-function FootLink(props: { page: "worktrees" | "governance" | "settings"; icon: "branch" | "shield" | "gear"; words: string }) {
+type FootPage = "worktrees" | "schedules" | "governance" | "cost" | "fleet" | "settings";
+
+function FootLink(props: { page: FootPage; icon: IconName; words: string }) {
   return (
     <a
-      class="button plain compact square"
+      class="button plain compact"
       href={hrefOf({ page: props.page })}
-      aria-label={props.words}
-      title={props.words}
       aria-current={route.value.page === props.page ? "page" : undefined}
     >
       <Icon name={props.icon} />
+      {props.words}
     </a>
   );
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { SessionRow } from "../protocol";
-import { displayOrder, commonName, searchSessions, queuePlaces, sectionsOf, groupSessions, versionNumbers } from "./session-groups";
+import { displayOrder, commonName, markedParts, searchSessions, queuePlaces, sectionsOf, groupSessions, versionNumbers } from "./session-groups";
 
-const session = (session_id: string, about: Partial<SessionRow> & { active?: boolean } = {}) =>
+const session = (session_id: string, about: Partial<SessionRow> & { active?: boolean; waits?: boolean } = {}) =>
   ({
     session_id,
     name: "",
@@ -12,8 +12,10 @@ const session = (session_id: string, about: Partial<SessionRow> & { active?: boo
     mode: null,
     intent: "",
     archived: false,
+    pinned: false,
+    tags: [],
     ...about,
-    flags: { is_active: about.active ?? false },
+    flags: { is_active: about.active ?? false, needs_attention: about.waits ?? false },
   }) as SessionRow;
 const ids = (rows: SessionRow[]) => rows.map((row) => row.session_id);
 
@@ -45,15 +47,30 @@ it("queue positions follow the start time", () => {
   ]);
 });
 
-it("active sessions come first, archived ones last", () => {
+it("sections are by state, then by the day of the time shown", () => {
+  const now = new Date(2026, 2, 10, 9).getTime();
+  const at = (day: number, hour = 12) => ({ start_time: 1, end_time: new Date(2026, 2, day, hour).getTime() });
   const rows = [
-    session("done"),
+    session("pinned", { ...at(1), pinned: true }),
     session("on", { active: true }),
-    session("away", { archived: true }),
-    session("odd", { archived: true, active: true }),
+    session("asks", { active: true, state: "waiting_approval", waits: true }),
+    session("failed", { state: "error", waits: true }),
+    session("unread", { ...at(10, 1), state: "completed", waits: true }),
+    session("late", at(9, 23)),
+    session("week", at(4)),
+    session("old", at(3)),
+    session("away", { ...at(10), archived: true, pinned: true }),
   ];
-  const { active, history, archived } = sectionsOf(rows);
-  expect([ids(active), ids(history), ids(archived)]).toEqual([["on"], ["done"], ["away", "odd"]]);
+  expect(sectionsOf(rows, now).map(({ title, rows }) => `${title}: ${ids(rows).join(" ")}`)).toEqual([
+    "Pinned: pinned",
+    "Needs you: asks failed",
+    "Working: on",
+    "Today: unread",
+    "Yesterday: late",
+    "Last 7 days: week",
+    "Older: old",
+    "Archived: away",
+  ]);
 });
 
 describe("versions of a prompt", () => {
@@ -79,3 +96,11 @@ describe("versions of a prompt", () => {
     expect(commonName(twins)).toBe("Sum");
   });
 });
+
+it.each([
+  ["I prefer Vermilion.", "verm", ["I prefer ", "[Verm]", "ilion."]],
+  ["a.b a+b", "a+b .", ["a", "[.]", "b ", "[a+b]"]],
+  ["plain", " ", ["plain"]],
+])("words of a search are marked in %j", (text, words, parts) =>
+  expect(markedParts(text, words).map((part) => (part.found ? `[${part.text}]` : part.text))).toEqual(parts),
+);

@@ -1,11 +1,12 @@
 /** Searches, groups and sorts the list of sessions. */
 import type { SessionRow } from "../protocol";
 
-export interface Sections {
-  active: SessionRow[];
-  history: SessionRow[];
-  archived: SessionRow[];
+export interface Section {
+  title: string;
+  rows: SessionRow[];
 }
+
+const ARCHIVED = "Archived";
 
 /** Sessions that contain all words, in the same order. */
 export function searchSessions(rows: readonly SessionRow[], words: string): SessionRow[] {
@@ -17,18 +18,45 @@ export function searchSessions(rows: readonly SessionRow[], words: string): Sess
   });
 }
 
-export function sectionsOf(rows: readonly SessionRow[]): Sections {
-  return {
-    active: rows.filter((row) => !row.archived && row.flags.is_active),
-    history: rows.filter((row) => !row.archived && !row.flags.is_active),
-    archived: rows.filter((row) => row.archived),
-  };
+/** The sections of the list, without empty ones: by state, then by the day of the time shown. */
+export function sectionsOf(rows: readonly SessionRow[], now: number): Section[] {
+  const titles = ["Pinned", "Needs you", "Working", "Today", "Yesterday", "Last 7 days", "Older", ARCHIVED];
+  const sections = new Map(titles.map((title) => [title, [] as SessionRow[]]));
+  for (const row of rows) sections.get(sectionOf(row, now))!.push(row);
+  return [...sections].map(([title, rows]) => ({ title, rows })).filter((section) => section.rows.length);
+}
+
+function sectionOf(row: SessionRow, now: number): string {
+  if (row.archived) return ARCHIVED;
+  if (row.pinned) return "Pinned";
+  if (row.flags.needs_attention && row.state !== "completed") return "Needs you";
+  if (row.flags.is_active) return "Working";
+  const days = daysBetween(shownTime(row), now);
+  if (days <= 0) return "Today";
+  if (days === 1) return "Yesterday";
+  return days < 7 ? "Last 7 days" : "Older";
+}
+
+/** The time that the list shows, and is sorted by. */
+export function shownTime(row: Pick<SessionRow, "start_time" | "end_time">): number {
+  return row.end_time ?? row.start_time;
+}
+
+function daysBetween(then: number, now: number): number {
+  const midnight = (time: number) => new Date(time).setHours(0, 0, 0, 0);
+  return Math.round((midnight(now) - midnight(then)) / 86_400_000);
 }
 
 /** The sessions in display order. */
-export function displayOrder(rows: readonly SessionRow[], words = ""): SessionRow[] {
-  const { active, history, archived } = sectionsOf(searchSessions(rows, words));
-  return [active, history, archived].flatMap((section) => groupSessions(section).flatMap((each) => each.rows));
+export function displayOrder(rows: readonly SessionRow[], words = "", now = Date.now()): SessionRow[] {
+  return sectionsOf(searchSessions(rows, words), now).flatMap(({ rows }) =>
+    groupSessions(rows).flatMap((each) => each.rows),
+  );
+}
+
+/** All tags in use, by name. */
+export function tagsOf(rows: readonly SessionRow[]): string[] {
+  return [...new Set(rows.filter((row) => !row.archived).flatMap((row) => row.tags))].sort();
 }
 
 /** Sessions listed under one heading: the versions of a prompt, or a single session. */
@@ -77,6 +105,15 @@ export function queuePlaces(rows: readonly SessionRow[]): ReadonlyMap<string, nu
 }
 
 function searched(row: SessionRow): string {
-  const texts = [row.name, row.prompt, row.branch, row.model ?? "", row.mode ?? "", row.intent, row.session_id];
+  const tags = row.tags.map((tag) => `#${tag}`);
+  const texts = [row.name, row.prompt, row.branch, row.model ?? "", row.mode ?? "", row.intent, row.session_id, ...tags];
   return texts.join("\n").toLowerCase();
+}
+
+/** The text in parts: those that are one of the words, and those between them. */
+export function markedParts(text: string, words: string): { text: string; found: boolean }[] {
+  const terms = words.split(/\s+/).filter(Boolean).map((term) => term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  if (!terms.length) return [{ text, found: false }];
+  const parts = text.split(new RegExp(`(${terms.join("|")})`, "i"));
+  return parts.map((part, at) => ({ text: part, found: at % 2 === 1 })).filter((part) => part.text);
 }

@@ -1,4 +1,4 @@
-/** Devices that were paired with this page. */
+/** Browsers on this machine that were opened with a link, and paired devices. */
 import { attempt } from "../attempt";
 import { moment } from "../format";
 import type { Device } from "../protocol";
@@ -12,7 +12,7 @@ export function DeviceList() {
   const revoke = async (device: Device) => {
     const sure = await confirm({
       title: `Revoke ${visibleLine(device.name)}?`,
-      words: "It loses access immediately and must be paired again.",
+      words: `It loses access immediately and ${device.local ? "needs a new link" : "must be paired again"}.`,
       yes: "Revoke",
       danger: true,
     });
@@ -31,11 +31,11 @@ export function DeviceList() {
           <ul class="devices">
             {all.map((device) => (
               <li key={device.id} class="device">
-                <Icon name="phone" />
+                <Icon name={device.local ? "terminal" : "phone"} />
                 <div class="grow">
                   <div>{visibleLine(device.name)}</div>
                   <div class="quiet small">
-                    Paired {moment(device.paired)}
+                    {device.local ? "On this machine, since" : "Paired"} {moment(device.paired)}
                     {device.seen > 0 && `, last seen ${moment(device.seen)}`}
                   </div>
                 </div>

@@ -5,6 +5,7 @@ import { request } from "../connection";
 import type { SettingRow } from "../protocol";
 import { useAction } from "../requests";
 import { Button, toast } from "../ui";
+import { Select } from "../ui/select";
 import { visibleLine } from "../visible-text";
 import { isOn, isSame, isDefault, labelOf, controlText, sourceWords, parseInput } from "./setting-values";
 
@@ -96,13 +97,12 @@ function Control({ id, row, text, write, commit, invalid }: ControlProps) {
     };
     const choices = row.choices.includes(text) ? row.choices : [text, ...row.choices];
     return (
-      <select {...shared} class="input" value={text} onChange={(event) => choose(event.currentTarget.value)}>
-        {choices.map((choice) => (
-          <option key={choice} value={choice}>
-            {choice || "(none)"}
-          </option>
-        ))}
-      </select>
+      <Select
+        {...shared}
+        value={text}
+        change={choose}
+        options={choices.map((choice) => ({ value: choice, label: visibleLine(choice) || "(none)" }))}
+      />
     );
   }
   if (row.type === "list") {

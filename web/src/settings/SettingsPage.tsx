@@ -1,7 +1,7 @@
 /** The settings page: appearance, settings, paired devices and shortcuts. */
 import { useState } from "preact/hooks";
 
-import { alertsOn, NOTIFY_SETTING, loadNotifySetting, switchAlerts } from "../alerts";
+import { alertsOn, NOTIFY_SETTING, loadNotifySetting, pushOn, pushPossible, switchAlerts, switchPush } from "../alerts";
 import { Choices } from "../new-agent/Choices";
 import type { SettingRow } from "../protocol";
 import { useRequest } from "../requests";
@@ -31,7 +31,7 @@ export default function SettingsPage() {
       </section>
       <Settings />
       <section class="card" aria-labelledby="settings-devices">
-        <h2 id="settings-devices">Paired devices</h2>
+        <h2 id="settings-devices">Browsers and devices with access</h2>
         <DeviceList />
       </section>
       <section class="card" aria-labelledby="settings-keys">
@@ -51,6 +51,16 @@ function Notifications({ rows, saved }: { rows: readonly SettingRow[]; saved: ()
       <Switch on={alertsOn.value && !off} disabled={off} change={alerts}>
         Notify me in this browser when a session needs me and the page is in the background
       </Switch>
+      {pushPossible() && (
+        <>
+          <Switch on={pushOn.value && !off} disabled={off} change={push}>
+            Also when the page is closed
+          </Switch>
+          <p class="quiet small">
+            Uses the push service of the browser’s maker, which learns only when a session needs you.
+          </p>
+        </>
+      )}
       {rows.map((row) => (
         <SettingControl
           key={row.key}
@@ -67,6 +77,11 @@ function Notifications({ rows, saved }: { rows: readonly SettingRow[]; saved: ()
 
 async function alerts(on: boolean): Promise<void> {
   const problem = await switchAlerts(on);
+  if (problem) toast(problem, "bad");
+}
+
+async function push(on: boolean): Promise<void> {
+  const problem = await switchPush(on);
   if (problem) toast(problem, "bad");
 }
 

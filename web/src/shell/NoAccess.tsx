@@ -18,8 +18,8 @@ export function NoAccess() {
             {problem}
           </Notice>
         )}
-        {hadAccess && <p>The manager was restarted, or this page lost access. Its old link no longer works.</p>}
-        <p>Run this in your project. It opens the page with a link that works once:</p>
+        {hadAccess && <p>The manager does not know this browser. Its access was revoked, or not used for 30 days.</p>}
+        <p>Run this in your project. It opens a link that works once. Then this page works too:</p>
         <pre class="no-access-command">rookery manager</pre>
         <p>Your sessions keep running; nothing is lost.</p>
         <p class="quiet small">

@@ -4,12 +4,14 @@ import { connection } from "../connection";
 import { sortInbox } from "../inbox/inbox-order";
 import { type Keys, useKeys } from "../keys";
 import { PHONE, useMedia } from "../media";
-import { go, hrefOf, route } from "../routes";
+import { go, hrefIn, hrefOf, route } from "../routes";
 import { displayOrder } from "../sessions/session-groups";
 import { Sidebar } from "../sessions/Sidebar";
 import { inbox, overview, sessions } from "../store";
 import { chooseTheme, shownTheme } from "../theme";
 import { Confirmation, Count, Icon, type IconName, Notice, Toasts } from "../ui";
+import { visibleLine } from "../visible-text";
+import { ProjectStrip } from "./Projects";
 import { ShortcutHelp } from "./ShortcutHelp";
 import { Trust } from "./Trust";
 import "./shell.css";
@@ -25,10 +27,11 @@ export function Shell({ children }: { children: ComponentChildren }) {
       </a>
       <div class="above-all">
         <ConnectionBanner />
+        <ProjectStrip />
         {phone && <Toasts />}
       </div>
       <Sidebar showHelp={() => (help.value = true)} />
-      <main class="main" id="main" tabIndex={-1}>
+      <main class="main" id={phone && route.value.page === "home" ? undefined : "main"} tabIndex={-1}>
         <Trust />
         <PageNotices />
         {children}
@@ -47,21 +50,26 @@ function skip(event: Event): void {
 
 function ConnectionBanner() {
   const status = connection.status.value;
+  const problem = visibleLine(connection.problem.value);
   return (
     <div role="status">
       {status === "lost" && (
         <div class="banner">
           <span class="spinner" />
           <span class="grow">
-            Cannot reach the manager; reconnecting. Sessions keep running. If the manager was stopped, run{" "}
-            <code>rookery manager</code>: it opens a new page.
+            {problem || (
+              <>
+                Cannot reach the manager; reconnecting. Sessions keep running. If the manager was stopped, run{" "}
+                <code>rookery manager</code>: this page then connects again.
+              </>
+            )}
           </span>
           <button type="button" class="banner-button" onClick={() => connection.nudge()}>
             Reconnect now
           </button>
         </div>
       )}
-      {connection.silent.value && (
+      {connection.silent.value && status !== "lost" && (
         <div class="banner">
           <span class="spinner" />
           <span class="grow">
@@ -130,6 +138,8 @@ function keysAnywhere(showHelp: () => void): Keys {
     j: () => step(1),
     k: () => step(-1),
     "g i": () => go({ page: "inbox" }),
+    "g p": goToNextProject,
+    "g h": () => go({ page: "schedules" }),
     "g w": () => go({ page: "worktrees" }),
     "g g": () => go({ page: "governance" }),
     "g s": () => go({ page: "settings" }),
@@ -144,6 +154,15 @@ function step(by: number): void {
   const at = "session_id" in route.value ? ids.indexOf(route.value.session_id) : -1;
   const next = ids[at < 0 ? 0 : Math.min(ids.length - 1, Math.max(0, at + by))];
   if (next) go({ page: "session", session_id: next });
+}
+
+/** The next project where something waits, or else the next one. */
+function goToNextProject(): void {
+  const others = overview.value?.other_projects ?? [];
+  const path = overview.value?.project ?? "";
+  const after = [...others.filter((each) => each.path > path), ...others.filter((each) => each.path <= path)];
+  const next = after.find((each) => each.waiting.length) ?? after[0];
+  if (next) location.assign(hrefIn(next.id, { page: "home" }));
 }
 
 function goToNextWaiting(): void {

@@ -4,7 +4,9 @@ import { Dialog, Key } from "../ui";
 export function ShortcutHelp({ close }: { close: () => void }) {
   return (
     <Dialog title="Keyboard shortcuts" close={close} wide>
-      <ShortcutTable />
+      <div tabIndex={0} role="group" aria-label="Shortcuts">
+        <ShortcutTable />
+      </div>
     </Dialog>
   );
 }

@@ -14,7 +14,8 @@ export class FakeManager {
   #socket: WebSocketLike | null = null;
 
   async connect(): Promise<void> {
-    sessionStorage.setItem("rookery.token", "token");
+    localStorage.setItem("rookery.token", "token");
+    vi.stubGlobal("crypto", { randomUUID: () => "" }); // without cryptography no proof is asked for
     vi.stubGlobal(
       "WebSocket",
       socketFor((socket) => (this.#socket = socket), (message) => this.#onMessage(message)),

@@ -1,3 +1,4 @@
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { sanitised } from "../html";
 import type { Row } from "../protocol";
 import { memo } from "../ui";
@@ -6,7 +7,9 @@ import { visibleText } from "../visible-text";
 import { restOf } from "./row-content";
 
 const Block = memo(function Block({ html }: { html: string }) {
-  return <div dangerouslySetInnerHTML={sanitised(html)} />;
+  const place = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => makeScrollable(place.current!), [html]);
+  return <div ref={place} dangerouslySetInnerHTML={sanitised(html)} />;
 });
 
 /** The rendered part of a text, followed by the rest, which may still be streaming. */
@@ -20,4 +23,11 @@ export function Prose({ row }: { row: Pick<Row, "text" | "html" | "html_upto"> }
       {rest.trim() && <div class="prose-rest">{breakable(visibleText(rest.replace(/^\n+/, "")))}</div>}
     </div>
   );
+}
+
+/** Code and tables wider than the text can be scrolled with the keyboard in every browser. */
+function makeScrollable(place: HTMLElement): void {
+  for (const wide of place.querySelectorAll<HTMLElement>("pre, table")) {
+    if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0;
+  }
 }

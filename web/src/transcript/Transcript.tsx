@@ -6,6 +6,7 @@ import { useKeys } from "../keys";
 import type { FollowedTask } from "../store";
 import { Button, toastError, Spinner } from "../ui";
 import { Folds, FoldsContext } from "./folds";
+import { groupsOf } from "./row-groups";
 import { TranscriptRow } from "./TranscriptRow";
 import "./transcript.css";
 import { VirtualList } from "./virtual-list";
@@ -24,7 +25,8 @@ export function Transcript({
 }: {
   task: FollowedTask;
   session_id: string;
-  fork: (ts: number) => void;
+  /** Absent where a session cannot be forked. */
+  fork?: (ts: number) => void;
   /** Content below the rows. */
   children?: ComponentChildren;
 }) {
@@ -58,6 +60,7 @@ export function Transcript({
   useLayoutEffect(() => virtualList.settle());
   useKeys({ End: () => virtualList.toEnd() });
 
+  const groups = useMemo(() => groupsOf(rows), [rows]);
   const drawn: JSX.Element[] = [];
   let end = 0;
   for (const [number, { from, to }] of runs.entries()) {
@@ -65,7 +68,16 @@ export function Transcript({
     for (let at = from; at < to; at++) {
       const shown = rows[at]!;
       drawn.push(
-        <TranscriptRow key={shown.ts} shown={shown} place={earlier + at} count={count} session_id={session_id} fork={fork} />,
+        <TranscriptRow
+          key={shown.ts}
+          shown={shown}
+          place={earlier + at}
+          count={count}
+          group={groups.get(shown.ts)?.head}
+          groupWords={groups.get(shown.ts)?.words}
+          session_id={session_id}
+          fork={fork}
+        />,
       );
     }
     end = to;

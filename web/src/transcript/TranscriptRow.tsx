@@ -17,7 +17,8 @@ import { delayOf, rowKindOf, followupOf, requestOf } from "./row-content";
 export interface RowProps {
   row: Row;
   session_id: string;
-  fork: (ts: number) => void;
+  /** Absent where a session cannot be forked. */
+  fork?: ((ts: number) => void) | undefined;
 }
 
 /** One row. It re-renders only when its own signal changes. */
@@ -25,6 +26,8 @@ export const TranscriptRow = memo(function TranscriptRow({
   shown,
   place,
   count,
+  group,
+  groupWords,
   ...about
 }: {
   shown: ShownRow;
@@ -32,18 +35,38 @@ export const TranscriptRow = memo(function TranscriptRow({
   place: number;
   /** The number of rows in the task. */
   count: ReadonlySignal<number>;
+  /** The first row of the group that the row is in, and the words for the group. */
+  group?: number | undefined;
+  groupWords?: string | undefined;
   session_id: string;
-  fork: (ts: number) => void;
+  /** Absent where a session cannot be forked. */
+  fork?: ((ts: number) => void) | undefined;
 }) {
   const row = shown.row.value;
   const kind = rowKindOf(row, place === 0);
   const Content = ROW_COMPONENTS[kind];
+  const unfolded = useFold("group", false, group);
   if (!Content) return null;
+  const folded = group !== undefined && !unfolded.value;
+  if (folded && group !== row.ts) return <div hidden data-ts={row.ts} />;
   return (
     <div class={`row ${kind}`} role="listitem" aria-posinset={place + 1} aria-setsize={count} data-ts={row.ts}>
-      <RowContext.Provider value={row.ts}>
-        <Content row={row} {...about} />
-      </RowContext.Provider>
+      {group === row.ts && (
+        <button
+          type="button"
+          class="fold row-group"
+          aria-expanded={unfolded.value}
+          onClick={() => (unfolded.value = !unfolded.value)}
+        >
+          <Icon name={unfolded.value ? "down" : "right"} />
+          {groupWords}
+        </button>
+      )}
+      {!folded && (
+        <RowContext.Provider value={row.ts}>
+          <Content row={row} {...about} />
+        </RowContext.Provider>
+      )}
     </div>
   );
 });
@@ -95,12 +118,12 @@ function AnswerRow({ row, fork }: RowProps) {
   );
 }
 
-function RowActions({ row, fork }: { row: Row; fork: (ts: number) => void }) {
+function RowActions({ row, fork }: Pick<RowProps, "fork"> & { row: Row }) {
   return (
     <div class="row-actions">
       <time class="small quiet">{clock(row.ts)}</time>
       <Button kind="plain" compact icon="copy" label="Copy text" onClick={() => void copy(row.text ?? "")} />
-      <Button kind="plain" compact icon="fork" label="Fork from here" onClick={() => fork(row.ts)} />
+      {fork && <Button kind="plain" compact icon="fork" label="Fork from here" onClick={() => fork(row.ts)} />}
     </div>
   );
 }
@@ -190,7 +213,7 @@ function RequestRow({ row }: RowProps) {
   ];
   if (!tokensIn && !tokensOut) return <div class="slim">Interrupted before the answer</div>;
   return (
-    <div class="slim" title={`Request to ${model}`}>
+    <div class={cancelled ? "slim" : "slim figures"} title={`Request to ${model}`}>
       {facts.filter(Boolean).join(" · ")}
     </div>
   );
@@ -252,10 +275,11 @@ function SummaryRow({ row }: RowProps) {
   );
 }
 
-function CheckpointRow({ session_id }: RowProps) {
+function CheckpointRow({ session_id, fork }: RowProps) {
+  if (!fork) return null;
   return (
     <div class="slim checkpoint">
-      <a href={hrefOf({ page: "checkpoints", session_id })} title="Checkpoint: restore files to this point">
+      <a href={hrefOf({ page: "session", session_id, panel: "checkpoints" })} title="Checkpoint: restore files to this point">
         <Icon name="history" />
         <span>Checkpoint</span>
       </a>

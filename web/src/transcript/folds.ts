@@ -18,10 +18,10 @@ export const FoldsContext = createContext<Folds | null>(null);
 /** The `ts` of the enclosing row. */
 export const RowContext = createContext(0);
 
-/** Whether a part is expanded. The name must be unique in its row. */
-export function useFold(name: string, open = false): Signal<boolean> {
+/** Whether a part is expanded. The name must be unique in its row, by default the enclosing one. */
+export function useFold(name: string, open = false, row?: number): Signal<boolean> {
   const own = useSignal(open);
   const folds = useContext(FoldsContext);
   const ts = useContext(RowContext);
-  return folds?.of(ts, name, open) ?? own;
+  return folds?.of(row ?? ts, name, open) ?? own;
 }

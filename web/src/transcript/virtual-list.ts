@@ -42,6 +42,8 @@ export class VirtualList {
   #place: Place = "end";
   /** The scroll position at the last check. */
   #top = 0;
+  /** The height of the list after the last check. */
+  #height = 0;
   #moving: ReturnType<typeof setTimeout> | undefined;
 
   /** Attaches to a scroll box and the list in it. Returns a function that detaches. */
@@ -90,11 +92,14 @@ export class VirtualList {
   settle(): void {
     const box = this.#box;
     if (!box) return;
+    // wrong estimates make the list shorter for a moment, and the browser would move the view
+    if (this.#place !== "end") this.#list!.style.minHeight = `${this.#height}px`;
     this.#sizeSpacers();
     if (!box.clientHeight) return;
     this.#measure();
     if (this.#place === "end" && !staysAtEnd(box, { atEnd: true, top: this.#top })) this.#updatePlace();
     this.#restorePlace();
+    this.#height = this.#list!.offsetHeight;
     this.#redraw();
   }
 
@@ -194,12 +199,15 @@ export class VirtualList {
   #restorePlace(): void {
     const box = this.#box!;
     if (this.#place === "end") {
+      this.#list!.style.minHeight = "";
       this.#scrollTo(box.scrollHeight - box.clientHeight);
     } else {
       const { ts, into } = this.#place;
-      const element = this.#element(ts);
+      const found = this.#element(ts);
+      const element = found?.getClientRects().length ? found : null; // it may have been folded
       const distance = () => box.getBoundingClientRect().top - (element?.getBoundingClientRect().top ?? 0);
       if (element) this.#shift(element, into + box.scrollTop - this.#top - distance());
+      this.#list!.style.minHeight = "";
       // a box cannot scroll past its ends
       if (element) this.#place = { ts, into: distance() };
     }

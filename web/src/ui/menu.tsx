@@ -1,6 +1,9 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import type { ComponentType } from "preact";
+import { useEffect, useId, useState } from "preact/hooks";
 import { Button, type ButtonProps } from "./button";
-import { Icon, type IconName } from "./icons";
+import type { IconName } from "./icons";
+import type { MenuListProps } from "./menu-list";
+import { toastError } from "./toast";
 
 export interface MenuItem {
   words: string;
@@ -14,6 +17,13 @@ export interface MenuItem {
   apart?: boolean;
 }
 
+let fetched: ComponentType<MenuListProps> | null = null;
+
+/** The list, whose code loads when the pointer or the focus comes near. */
+async function fetchList(): Promise<ComponentType<MenuListProps>> {
+  return (fetched ??= (await import("./menu-list")).MenuList);
+}
+
 export function Menu({
   items,
   label,
@@ -21,8 +31,6 @@ export function Menu({
   kind = "plain",
   compact,
   words,
-  side = "right",
-  upwards,
 }: {
   items: MenuItem[];
   label: string;
@@ -30,84 +38,32 @@ export function Menu({
   kind?: ButtonProps["kind"];
   compact?: boolean;
   words?: string;
-  side?: "left" | "right";
-  upwards?: boolean;
 }) {
+  const id = useId();
   const [open, setOpen] = useState(false);
-  const menu = useRef<HTMLDivElement>(null);
-  const choices = () => [...menu.current!.querySelectorAll<HTMLElement>('[role="menuitem"]:not(:disabled)')];
-  const close = (refocus: boolean) => {
-    setOpen(false);
-    if (refocus) menu.current?.querySelector("button")?.focus();
-  };
-
+  const [List, setList] = useState<{ of: ComponentType<MenuListProps> } | null>(null);
   useEffect(() => {
-    if (!open) return;
-    choices()[0]?.focus();
-    const away = (event: Event) => !menu.current?.contains(event.target as Node) && close(false);
-    document.addEventListener("pointerdown", away);
-    return () => document.removeEventListener("pointerdown", away);
-  }, [open]);
-
-  const onKeyDown = (event: KeyboardEvent) => {
-    const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1 };
-    if (event.key === "Escape" || event.key === "Tab") close(event.key === "Escape");
-    const step = steps[event.key];
-    if (!step) return;
-    event.preventDefault();
-    const all = choices();
-    const at = all.indexOf(document.activeElement as HTMLElement);
-    all[(at + step + all.length) % all.length]?.focus();
-  };
-
+    if (open && !List) fetchList().then((of) => setList({ of }), toastError);
+  }, [open, List]);
+  const prepare = () => void fetchList().catch(() => undefined);
+  const close = () => setOpen(false);
   return (
-    <div class="menu" ref={menu} onKeyDown={open ? onKeyDown : undefined}>
+    <div class="menu">
       <Button
+        id={id}
         kind={kind}
         icon={icon}
         label={label}
         compact={compact}
         aria-haspopup="menu"
         aria-expanded={open}
+        onPointerEnter={prepare}
+        onFocus={prepare}
         onClick={() => setOpen(!open)}
       >
         {words}
       </Button>
-      {open && (
-        <div class={`menu-list from-${side} ${upwards ? "upwards" : ""}`} role="menu" aria-label={label}>
-          {items.map((item) => (
-            <MenuChoice key={item.words} item={item} chosen={() => close(!item.href)} />
-          ))}
-        </div>
-      )}
+      {open && List && <List.of trigger={id} items={items} label={label} close={close} />}
     </div>
-  );
-}
-
-function MenuChoice({ item, chosen }: { item: MenuItem; chosen: () => void }) {
-  const inside = (
-    <>
-      {item.icon && <Icon name={item.icon} />}
-      {item.words}
-    </>
-  );
-  const classes = `menu-item ${item.danger ? "danger" : ""}`;
-  const act = () => {
-    chosen();
-    item.act?.();
-  };
-  return (
-    <>
-      {item.apart && <div class="menu-rule" role="separator" />}
-      {item.href ? (
-        <a class={classes} role="menuitem" tabIndex={-1} href={item.href} onClick={chosen}>
-          {inside}
-        </a>
-      ) : (
-        <button type="button" class={classes} role="menuitem" tabIndex={-1} disabled={item.disabled} onClick={act}>
-          {inside}
-        </button>
-      )}
-    </>
   );
 }

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import { shortenReferences } from "../wording";
-import { Button } from "./button";
+import { Button, LinkButton } from "./button";
 
 const SHOWN_FOR = 6_000;
 const PROBLEM_SHOWN_FOR = 12_000;
@@ -12,11 +12,8 @@ interface Toast {
   act: ToastAction | undefined;
 }
 
-/** A button in the toast, for example Undo. */
-export interface ToastAction {
-  words: string;
-  act: () => void;
-}
+/** A button in the toast, for example Undo, or a link to a view. */
+export type ToastAction = { words: string; act: () => void } | { words: string; href: string };
 
 const toasts = signal<Toast[]>([]);
 let number = 0;
@@ -44,20 +41,29 @@ export function Toasts() {
       {toasts.value.map((each) => (
         <div key={each.id} class={`toast ${each.tone}`}>
           <span class="grow">{each.words}</span>
-          {each.act && (
-            <Button
-              compact
-              onClick={() => {
-                dismiss(each.id);
-                each.act!.act();
-              }}
-            >
-              {each.act.words}
-            </Button>
-          )}
+          {each.act && <Action of={each.act} done={() => dismiss(each.id)} />}
           <Button kind="plain" compact icon="cross" label="Dismiss" onClick={() => dismiss(each.id)} />
         </div>
       ))}
     </div>
+  );
+}
+
+function Action({ of, done }: { of: ToastAction; done: () => void }) {
+  if ("href" in of) {
+    return (
+      <LinkButton compact href={of.href}>
+        {of.words}
+      </LinkButton>
+    );
+  }
+  const act = () => {
+    done();
+    of.act();
+  };
+  return (
+    <Button compact onClick={act}>
+      {of.words}
+    </Button>
   );
 }

@@ -2,7 +2,7 @@ import { act } from "preact/test-utils";
 import { beforeAll, expect, it, vi } from "vitest";
 
 import type { ChangedFile, DiffLine, Version } from "../protocol";
-import { mount } from "../test-support/mount";
+import { click, mount } from "../test-support/mount";
 import { FakeManager } from "../test-support/fake-manager";
 import { FileVersions } from "./FileVersions";
 
@@ -32,12 +32,9 @@ it("shows the diffs of one file side by side, and which versions did not change 
   expect(texts(place, "table:first-of-type tr").slice(0, 3)).toEqual(["3 unchanged lines", "4−old", "4+new"]);
   expect(manager.requestsOf("read_diff").map((asked) => [asked.session_id, asked.path])).toEqual([["a", "a.py"], ["b", "a.py"]]);
 
-  const select = place.querySelector("select")!;
-  expect(texts(select, "option")).toEqual(["a.py (2 of 4)", "b.py (1 of 4)"]);
-  await act(() => {
-    select.value = "b.py";
-    select.dispatchEvent(new Event("change", { bubbles: true }));
-  });
+  await click(place, "a.py");
+  await vi.waitFor(() => expect(texts(place, '[role="option"]')).toEqual(["a.py (2 of 4)", "b.py (1 of 4)"]));
+  await act(() => place.querySelectorAll<HTMLElement>('[role="option"]')[1]!.click());
   await vi.waitFor(() => expect(manager.requestsOf("read_diff").at(-1)!.path).toBe("b.py"));
 });
 

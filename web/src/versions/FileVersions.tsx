@@ -10,6 +10,7 @@ import { Counts } from "../review/Counts";
 import { hiddenLines } from "../review/gaps";
 import { versions as numbers } from "../store";
 import { Notice, Spinner, Tabs } from "../ui";
+import { Select } from "../ui/select";
 import { visibleLine } from "../visible-text";
 import { type FilesByVersion, filesOf } from "./comparison";
 import "../review/review.css";
@@ -25,13 +26,15 @@ export function FileVersions({ versions, files }: { versions: readonly Version[]
     <section class="file-versions" aria-label="Compare a file">
       <div class="file-versions-head">
         <h2>Compare a file</h2>
-        <select class="input" value={path} onChange={(event) => setWanted(event.currentTarget.value)} aria-label="File">
-          {listed.map((file) => (
-            <option key={file.path} value={file.path}>
-              {visibleLine(file.path)} ({file.by} of {versions.length})
-            </option>
-          ))}
-        </select>
+        <Select
+          label="File"
+          value={path}
+          change={setWanted}
+          options={listed.map((file) => ({
+            value: file.path,
+            label: `${visibleLine(file.path)} (${file.by} of ${versions.length})`,
+          }))}
+        />
       </div>
       <Columns versions={versions} files={files} path={path} />
     </section>

@@ -5,7 +5,7 @@ import { request } from "../connection";
 import { counted } from "../format";
 import type { Version } from "../protocol";
 import { errorMessage, useRequest, useAction } from "../requests";
-import { go, hrefOf } from "../routes";
+import { hrefOf } from "../routes";
 import { Button, Dialog, Notice, toastError, toast } from "../ui";
 import { visibleLine, visibleText } from "../visible-text";
 import { shortenReferences } from "../wording";
@@ -43,7 +43,7 @@ export function RemoveOthersDialog({
         }
       }
       const removed = selected.length - failed.length;
-      const link = { words: "Saved work", act: () => go({ page: "worktrees" }) };
+      const link = { words: "Saved work", href: hrefOf({ page: "worktrees" }) };
       if (removed > 0) toast(`Removed ${counted(removed, "version")}. Uncommitted work is under Saved work.`, "good", link);
       if (failed.length === 0) return close();
       setProblems(failed);

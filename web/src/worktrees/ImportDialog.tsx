@@ -5,10 +5,12 @@ import { request } from "../connection";
 import type { Importables } from "../protocol";
 import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
+import { Select } from "../ui/select";
 import { Loaded } from "../ui/PageFrame";
+import { visibleLine } from "../visible-text";
 import { nameOf } from "./worktree-words";
 
-type What = "branch" | "folder";
+type What = "branch" | "folder" | "pull";
 
 export function ImportDialog({ close, imported }: { close: () => void; imported: () => void }) {
   const importable = useRequest("list_importable", {});
@@ -23,7 +25,10 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
   const importChosen = () =>
     action.run(async () => {
       setProblem("");
-      const row = await request("import_work", { [what]: chosen });
+      const row =
+        what === "pull"
+          ? await request("import_pull_request", { number: Number(chosen) })
+          : await request("import_work", { [what]: chosen });
       toast(`Imported ${nameOf(row)}.`, "good");
       imported();
     });
@@ -35,7 +40,7 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={action.busy} disabled={chosen === ""} onClick={importChosen}>
+          <Button kind="primary" busy={action.busy} disabled={what === "pull" ? !(Number(chosen) > 0) : chosen === ""} onClick={importChosen}>
             Import
           </Button>
         </>
@@ -51,10 +56,25 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
           <input type="radio" name="import" checked={what === "folder"} onChange={() => choose("folder")} />
           <span>A worktree that you made. Its folder is never deleted from here.</span>
         </label>
+        <label class="checked">
+          <input type="radio" name="import" checked={what === "pull"} onChange={() => choose("pull")} />
+          <span>A pull request, through your gh or glab.</span>
+        </label>
       </fieldset>
-      <Loaded of={importable} waiting="Loading branches and worktrees…">
-        {(answer) => <Choice what={what} from={answer} chosen={chosen} choose={setChosen} />}
-      </Loaded>
+      {what === "pull" ? (
+        <Field label="Number">
+          <input
+            class="input"
+            inputMode="numeric"
+            value={chosen}
+            onInput={(event) => setChosen(event.currentTarget.value.replace(/\D/g, ""))}
+          />
+        </Field>
+      ) : (
+        <Loaded of={importable} waiting="Loading branches and worktrees…">
+          {(answer) => <Choice what={what} from={answer} chosen={chosen} choose={setChosen} />}
+        </Loaded>
+      )}
       {problem && (
         <Notice tone="bad" icon="alert">
           {problem}
@@ -70,7 +90,7 @@ function Choice({
   chosen,
   choose,
 }: {
-  what: What;
+  what: "branch" | "folder";
   from: Importables;
   chosen: string;
   choose: (name: string) => void;
@@ -81,12 +101,11 @@ function Choice({
   }
   return (
     <Field label={what === "branch" ? "Branch" : "Folder"}>
-      <select class="input" value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
-        <option value="">Choose…</option>
-        {names.map((name) => (
-          <option key={name}>{name}</option>
-        ))}
-      </select>
+      <Select
+        value={chosen}
+        change={choose}
+        options={[{ value: "", label: "Choose…" }, ...names.map((name) => ({ value: name, label: visibleLine(name) }))]}
+      />
     </Field>
   );
 }

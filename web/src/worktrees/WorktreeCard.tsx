@@ -10,6 +10,7 @@ import { Badge, Button, LinkButton, Menu, type MenuItem, Notice, toastError } fr
 import { visibleLine } from "../visible-text";
 import { ApplyDialog } from "./ApplyDialog";
 import { FinishDialog } from "./FinishDialog";
+import { PullRequestDialog, PullRequestLine } from "./PullRequest";
 import { RemovalDialog } from "./RemovalDialog";
 import { SCRIPTS } from "./ScriptList";
 import { mergeWorktree, toastDone } from "./worktree-actions";
@@ -17,7 +18,7 @@ import { STATE_WORDS, nameOf, removalVerb, statsWords } from "./worktree-words";
 
 const STATS_EVERY = 15_000;
 
-type Shown = "apply" | "finish" | "remove" | null;
+type Shown = "apply" | "finish" | "remove" | "pull" | null;
 
 export function WorktreeCard({
   worktree,
@@ -30,6 +31,7 @@ export function WorktreeCard({
   changed: () => void;
 }) {
   const [shown, setShown] = useState<Shown>(null);
+  const [round, setRound] = useState(0);
   const action = useAction(toastError);
   const name = visibleLine(nameOf(worktree));
   const words = STATE_WORDS[worktree.state];
@@ -76,7 +78,10 @@ export function WorktreeCard({
       </div>
 
       {worktree.state === "ready" ? (
-        <Stats worktreeId={worktree.id} />
+        <>
+          <Stats worktreeId={worktree.id} />
+          <PullRequestLine key={round} worktreeId={worktree.id} talks={worktree.sessions.length > 0} />
+        </>
       ) : (
         <Notice tone={worktree.state === "unfinished" ? "careful" : "bad"} icon="alert">
           {words.sentence}
@@ -124,6 +129,17 @@ export function WorktreeCard({
       {shown === "finish" && (
         <FinishDialog worktreeId={worktree.id} branch={worktree.branch} close={close} finished={closeAndReload} />
       )}
+      {shown === "pull" && (
+        <PullRequestDialog
+          worktreeId={worktree.id}
+          name={name}
+          close={close}
+          created={() => {
+            setRound(round + 1);
+            close();
+          }}
+        />
+      )}
       {shown === "remove" && <RemovalDialog worktree={worktree} close={close} removed={closeAndReload} />}
     </li>
   );
@@ -134,10 +150,16 @@ function more(
   show: (shown: Shown) => void,
   act: (work: () => Promise<unknown>) => void,
 ): MenuItem[] {
+  const parent = worktree.parent_branch || "its parent";
   const merge = () => act(() => mergeWorktree(worktree.id, worktree.branch));
+  const update = (rebase: boolean) =>
+    act(async () => toastDone(await request("update_worktree", { worktree_id: worktree.id, rebase }), "Updated."));
   return [
     { words: "Commit all changes…", icon: "flag", act: () => show("finish") },
-    { words: `Merge into ${worktree.parent_branch || "its parent"}…`, icon: "branch", act: merge },
+    { words: `Merge into ${parent}…`, icon: "branch", act: merge },
+    { words: `Update from ${parent} (merge)`, icon: "arrowDown", act: () => update(false), apart: true },
+    { words: `Update from ${parent} (rebase)`, icon: "arrowDown", act: () => update(true) },
+    { words: "Create pull request…", icon: "fork", act: () => show("pull") },
     { words: `${removalVerb(worktree)}…`, icon: "trash", danger: true, apart: true, act: () => show("remove") },
   ];
 }

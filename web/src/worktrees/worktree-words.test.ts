@@ -1,3 +1,4 @@
+import { checksWords } from "./worktree-words";
 import { describe, expect, it } from "vitest";
 
 import type { Plan, WorktreeStats } from "../protocol";
@@ -93,4 +94,13 @@ it("an imported worktree is only removed from the list", () => {
 it("the reference of saved work is shortenReferences", () => {
   expect(keptName("refs/rookery/keep/fix-1/2026")).toBe("fix-1/2026");
   expect(keptName("refs/heads/x")).toBe("refs/heads/x");
+});
+
+it.each([
+  [{ passed: 0, failed: 0, pending: 0 }, ""],
+  [{ passed: 2, failed: 0, pending: 0 }, "2 checks passed"],
+  [{ passed: 2, failed: 1, pending: 3 }, "1 check failed, 3 pending"],
+  [{ passed: 2, failed: 0, pending: 1 }, "1 pending"],
+])("checks %j are %s", (checks, words) => {
+  expect(checksWords(checks)).toBe(words);
 });

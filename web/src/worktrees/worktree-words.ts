@@ -1,6 +1,6 @@
 /** Texts about worktrees, their states and plans. */
 import { counted } from "../format";
-import type { Plan, WorktreeRow, WorktreeStats } from "../protocol";
+import type { CheckCounts, Plan, WorktreeRow, WorktreeStats } from "../protocol";
 
 export interface StateWords {
   readonly word: string;
@@ -47,6 +47,14 @@ export function statsWords(stats: WorktreeStats): string {
   if (stats.behind > 0) parts.push(`${stats.behind} behind`);
   if (stats.uncommitted > 0) parts.push(`${stats.uncommitted} uncommitted`);
   return parts.join(", ") || "No changes";
+}
+
+/** Such as "2 checks failed, 1 pending"; empty without checks. */
+export function checksWords({ passed, failed, pending }: CheckCounts): string {
+  const bad = failed > 0 ? [`${counted(failed, "check")} failed`] : [];
+  const open = pending > 0 ? [`${pending} pending`] : [];
+  if (bad.length || open.length) return [...bad, ...open].join(", ");
+  return passed > 0 ? `${counted(passed, "check")} passed` : "";
 }
 
 /** The file of a conflict, which has the form `path: reason`. */

@@ -1,0 +1,35 @@
+import { counted } from "../format";
+import type { FleetListing, FleetQueue, FleetSession, FleetWorker } from "../protocol";
+import type { Tone } from "../ui";
+
+const TONES: Record<FleetSession["state"], Tone> = {
+  queued: "rest",
+  running: "accent",
+  waiting: "careful",
+  completed: "good",
+  failed: "bad",
+  cancelled: "rest",
+};
+
+export function toneOf(state: FleetSession["state"]): Tone {
+  return TONES[state];
+}
+
+/** The number of machines: each has several slots. */
+export function workersOf(slots: readonly FleetWorker[]): number {
+  return new Set(slots.filter((each) => each.state !== "lost").map((each) => each.name)).size;
+}
+
+export function queueName(queue: FleetQueue): string {
+  return queue.label || "any worker";
+}
+
+export function countsOf(fleet: FleetListing): string {
+  const all = fleet.sessions.length + fleet.more;
+  return fleet.more ? `the newest ${fleet.sessions.length} of ${all}` : counted(all, "session");
+}
+
+/** Whether the session has ended, so that nothing can be answered or cancelled. */
+export function isOver(session: FleetSession): boolean {
+  return ["completed", "failed", "cancelled"].includes(session.state);
+}

@@ -1,0 +1,35 @@
+/** The user's own shell where the session works. Loaded on first use, with xterm.js. */
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { SessionRow } from "../protocol";
+import { Button, Notice } from "../ui";
+import { visibleLine } from "../visible-text";
+import { shellOf } from "./shells";
+import "@xterm/xterm/css/xterm.css";
+
+export default function TerminalPanel({ row }: { row: SessionRow }) {
+  const place = useRef<HTMLDivElement>(null);
+  const [round, setRound] = useState(0);
+  const shell = shellOf(row.session_id);
+  const ended = shell.ended.value;
+  useLayoutEffect(() => shell.show(place.current!), [shell, round]);
+  const restart = () => {
+    shell.close();
+    setRound(round + 1);
+  };
+  return (
+    <div class="terminal-panel">
+      <p class="terminal-note quiet small" title={visibleLine(row.workspace)}>
+        Your own shell in {row.worktree_id ? "the worktree" : "the project"}, not the agent's: no sandbox, no approvals.
+      </p>
+      {ended !== null && (
+        <Notice icon="info">
+          {visibleLine(ended)}{" "}
+          <Button compact icon="retry" onClick={restart}>
+            New shell
+          </Button>
+        </Notice>
+      )}
+      <div class="terminal-place" ref={place} />
+    </div>
+  );
+}
