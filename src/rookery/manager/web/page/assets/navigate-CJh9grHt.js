@@ -1,0 +1,1 @@
+import{L as e,b as t,z as n}from"./normalize-props-BWZb6NV9.js";function r(r){let i=()=>{let e=n(r);r.dispatchEvent(new e.MouseEvent(`click`))};e()?t(r,`keyup`,i):queueMicrotask(i)}export{r as t};
