@@ -154,6 +154,10 @@ MISSING = json.dumps({"status": "error", "message": "No such file: a.py."})
         ),
         ([started("Run x"), output("no\n"), finished(code=2)], ["● Run x", "  no", "  exit 2"]),
         (
+            [started("Edit a"), finished("{}\n\n1 new error in 1 other file:\nb:1: no")],
+            ["● Edit a", "  1 new error in 1 other file:", "  b:1: no"],
+        ),
+        (
             [started("Run x"), output("1%\r50%\r99%\r\nyes\r\n"), finished(code=0)],
             ["● Run x", "  1%", "  50%", "  99%", "  yes"],
         ),
@@ -197,11 +201,24 @@ MISSING = json.dumps({"status": "error", "message": "No such file: a.py."})
                 Pausing(seconds=4.6, reason=""),
                 RequestStarted(request_id="r", model="m", attempt=2),
             ],
-            ["✗ Overloaded.", "  trying again in 5 s"],
+            ["✗ Overloaded.", "  trying again in 5 s (attempt 2)"],
         ),
         (
             [failed("Overloaded."), RequestStarted(request_id="r", model="m", attempt=2)],
-            ["✗ Overloaded.", "  trying again at once"],
+            ["✗ Overloaded.", "  trying again at once (attempt 2)"],
+        ),
+        (
+            [
+                failed("Overloaded."),
+                RequestStarted(request_id="r", model="m", attempt=2),
+                failed("Overloaded."),
+                Asked(ask_id="1", ask=AskKind.API_REQ_FAILED, text="Overloaded."),
+            ],
+            [
+                "✗ Overloaded.",
+                "  trying again at once (attempt 2)",
+                "✗ Overloaded. (tried 2 times)",
+            ],
         ),
         ([RequestStarted(request_id="r", model="m")], []),
         (

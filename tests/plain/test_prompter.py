@@ -91,6 +91,9 @@ def asked(kind: AskKind, text: str = "", title: str = "", diff: str = "", **more
         ("n\n", Say("no")),
         ("No\n", Say("no")),
         ("\n\ny\n", Say("yes")),
+        ("1\ny\n", Say("yes")),
+        ("exit\n", LEAVE),
+        ("10 is too many\n", Say("no", "10 is too many")),
         ("yes please\n", Say("no", "yes please")),
         ("use b.txt instead\n", Say("no", "use b.txt instead")),
         (CTRL_D, LEAVE),
@@ -163,6 +166,10 @@ async def test_an_empty_line_means_what_the_capital_letter_says(
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 200, "type": "requests"}'),
             "This session has reached its limit of 200 requests (max_requests).\nContinue? [y/N] ",
+        ),
+        (
+            asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 1, "type": "requests"}'),
+            "This session has reached its limit of 1 request (max_requests).\nContinue? [y/N] ",
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 2.5, "type": "cost"}'),
@@ -363,18 +370,16 @@ async def put_in_time(
 @pytest.mark.parametrize(
     ("typed", "seconds", "answer"),
     [
-        pytest.param("", 0, BY_POLICY, id="CL_8_at_once"),
-        pytest.param("", 0.05, BY_POLICY, id="CL_11_timeout"),
-        pytest.param("9\x7f90\r", 60, Say("message", "90"), id="CL_11_typed"),
-        pytest.param("2\r", 60, Say("message", "2 more tests"), id="CL_8_chosen_without_a_mode"),
-        pytest.param("1\r", 60, Say("message", "8080", mode="debug"), id="CL_8_chosen_mode"),
-        pytest.param(
-            "2 more tests\r", 60, Say("message", "2 more tests"), id="CL_8_20_11_no_choice"
-        ),
-        pytest.param("\x03", 60, BY_POLICY, id="CL_11_ctrl_c_is_the_default"),
-        pytest.param("\x04", 60, BY_POLICY, id="CL_11_end_of_input_is_a_timeout"),
-        pytest.param("\r|9090\r", 60, Say("message", "9090"), id="CL_11_empty_is_no_default"),
-        pytest.param("one\rtwo\r", 60, Say("message", "one"), id="CL_11_paste_submits"),
+        pytest.param("", 0, BY_POLICY, id="at once"),
+        pytest.param("", 0.05, BY_POLICY, id="timeout"),
+        pytest.param("9\x7f90\r", 60, Say("message", "90"), id="typed"),
+        pytest.param("2\r", 60, Say("message", "2 more tests"), id="chosen without a mode"),
+        pytest.param("1\r", 60, Say("message", "8080", mode="debug"), id="chosen mode"),
+        pytest.param("2 more tests\r", 60, Say("message", "2 more tests"), id="no choice"),
+        pytest.param("\x03", 60, BY_POLICY, id="ctrl c is the default"),
+        pytest.param("\x04", 60, BY_POLICY, id="end of input is a timeout"),
+        pytest.param("\r|9090\r", 60, Say("message", "9090"), id="empty is no default"),
+        pytest.param("one\rtwo\r", 60, Say("message", "one"), id="paste submits"),
     ],
 )
 async def test_a_question_of_an_automatic_run_is_answered_in_time(

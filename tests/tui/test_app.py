@@ -235,13 +235,13 @@ async def test_an_earlier_draft_does_not_answer_a_question_but_the_next_message_
 
 
 @asynccontextmanager
-async def auto_approved_question(seconds: float) -> AsyncIterator[Play]:
+async def auto_approved_question(seconds: float, asked: Asked = FOLLOWUP) -> AsyncIterator[Play]:
     async with play(task=False, suggestion_seconds=seconds) as played:
         played.host.answer(AskAbout, replace(ABOUT, automatic=True, level=Level.AUTO))
         await played.app._open_first()
         await played.type("go")
         await played.press("enter")
-        played.host.tell(FOLLOWUP, task=played.sent(OpenTask)[0].task_id)
+        played.host.tell(asked, task=played.sent(OpenTask)[0].task_id)
         yield played
 
 
@@ -249,6 +249,15 @@ async def test_with_auto_approve_the_first_suggestion_is_chosen_after_a_while():
     async with auto_approved_question(0.8) as played:
         await played.until(lambda: bool(played.sent(Answer)))
         assert [answer.text for answer in played.sent(Answer)] == ["Half up, as shops do"]
+
+
+async def test_a_question_of_a_server_waits_for_the_user():
+    theirs = replace(FOLLOWUP, title="The MCP server far asks")
+    async with auto_approved_question(0.0, theirs) as played:
+        await played.see("The MCP server far asks")
+        await played.ripen()
+        assert "answers 1 in" not in played.screen
+        assert played.sent(Answer) == []
 
 
 async def test_a_key_stops_the_countdown_for_good():

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
+from rookery.core.commands import Answer
 from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import approvable
 from rookery.tui.question_page import QuestionStep, body_of, footing_of, has_panel, page_of
 from rookery.tui.rows.lines import all_lines
 from rookery.tui.theme import DARK, THEMES
 from support.tui_scenes import COMMAND, EDIT, FOLLOWUP
+from support.tui_session import play
 
 LOOK = THEMES[DARK]
 
@@ -127,3 +129,16 @@ def test_text_that_is_not_a_file_change_is_not_drawn_as_a_diff():
     for asked in (NEW_TASK, SWITCH):
         lines = all_lines(body_of(replace(asked, diff=words), QuestionStep.ANSWER, 0, 60, LOOK))
         assert [line.plain for line in lines] == words.split("\n")
+
+
+@pytest.mark.anyio
+async def test_a_question_without_a_body_shows_its_title_and_notes():
+    fetch = Asked(
+        ask_id="f", ask=AskKind.TOOL, text="{}", title="Fetch http://a.example/x", notes=("One.",)
+    )
+    async with play(size=(80, 24)) as it:
+        await it.ask(fetch)
+        assert "Fetch http://a.example/x?" in it.screen
+        assert "! One." in it.screen
+        await it.press("y")
+        await it.until(lambda: bool(it.sent(Answer)))

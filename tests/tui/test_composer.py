@@ -1,6 +1,7 @@
 """The input area: triggers, several lines and the history."""
 
 import pytest
+from textual import events
 from textual.app import App, ComposeResult
 
 from rookery.tui.composer import Composer, TriggerText, find_trigger
@@ -45,6 +46,7 @@ class ComposerApp(App[None]):
         self.composer = Composer(self.memory)
         self.submitted: list[str] = []
         self.listed: list[str] = []
+        self.triggered: list[str] = []
 
     def compose(self) -> ComposeResult:
         yield self.composer
@@ -54,6 +56,10 @@ class ComposerApp(App[None]):
 
     def on_composer_listed(self, message: Composer.Listed) -> None:
         self.listed.append(message.key)
+        self.triggered.append(message.key)
+
+    def on_composer_triggered(self, message: Composer.Triggered) -> None:
+        self.triggered.append(message.typed.text if message.typed else "")
 
 
 async def test_enter_sends_and_with_shift_or_alt_breaks_the_line():
@@ -66,6 +72,18 @@ async def test_enter_sends_and_with_shift_or_alt_breaks_the_line():
         await pilot.press("enter")
         await pilot.pause()
         assert len(app.submitted) == 1
+
+
+async def test_a_picker_knows_all_that_was_typed_before_enter():
+    app = ComposerApp()
+    async with app.run_test() as pilot:
+        await pilot.press("/")
+        app.composer.picking = True
+        for letter in "mem":
+            app.composer.post_message(events.Key(letter, letter))
+        app.composer.post_message(events.Key("enter", "\r"))
+        await pilot.pause()
+        assert app.triggered[-2:] == ["mem", "enter"]
 
 
 async def test_up_and_down_go_through_the_history_and_the_draft_returns():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.commands import OpenTask
+from rookery.core.commands import OpenTask, Rewind
 from rookery.platform.editor import editor_command
 from rookery.tui.app import FullScreen, StartOptions
 from rookery.tui.input_files import DraftFile, InputHistory
@@ -104,7 +104,7 @@ async def test_a_draft_is_saved_while_it_is_typed_and_restored(tmp_path: Path):
         await pilot.press("x")
         own = tmp_path / f"{NAME}.{os.getpid()}"
         await until(pilot, lambda: own.read_text() == "half ax")
-        await pilot.press("y")
+        await pilot.press("y", "escape", "up")
     assert own.read_text() == "half axy"
 
 
@@ -130,6 +130,30 @@ async def test_a_second_escape_in_an_idle_session_lists_the_checkpoints():
         await it.see("Press Esc again to list the checkpoints.")
         await it.press("escape")
         await it.see("─Checkpoints")
+
+
+@pytest.mark.anyio
+async def test_an_escape_after_other_keys_is_a_first_one():
+    async with play() as it:
+        completed(it.host)
+        await it.settle()
+        await it.press("escape", "a", "backspace", "escape")
+        await it.see("Press Esc again to list the checkpoints.")
+        assert "─Checkpoints" not in it.screen
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("words", "kept"), [("copy", "opy"), ("my", "my"), ("fly", "ly")])
+async def test_words_typed_at_the_checkpoints_are_text_and_rewind_nothing(words: str, kept: str):
+    async with play() as it:
+        completed(it.host)
+        await it.settle()
+        await it.press("escape", "escape")
+        await it.see("─Checkpoints")
+        await it.press(*words)
+        await it.until(lambda: it.composer.text == kept)
+        assert len(it.app.screen_stack) == 1
+        assert it.sent(Rewind) == []
 
 
 @pytest.mark.anyio

@@ -20,6 +20,7 @@ from rookery.core.commands import (
     SwitchModel,
 )
 from rookery.core.facts import (
+    Answered,
     Asked,
     AssistantSpoke,
     Pausing,
@@ -29,16 +30,18 @@ from rookery.core.facts import (
     TextStreamed,
 )
 from rookery.core.levels import Level
-from rookery.core.limits import FailureKind
-from rookery.core.queries import AskModels, KnownModel
+from rookery.core.limits import KEY_NOT_ACCEPTED, FailureKind
+from rookery.core.queries import AskCommands, AskModels, KnownCommand, KnownModel
 from rookery.errors import CommandRejected, StorageError
 from rookery.tui.app import FullScreen, StartOptions
 from rookery.tui.input_router import TYPED_AHEAD
+from rookery.tui.pickers import Picker
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen
 from support.scripted_host import ScriptedHost
 from support.tui_scenes import (
     COMMAND,
     EDIT,
+    FOLLOWUP,
     TASK,
     asking_about_a_command,
     reading,
@@ -95,11 +98,49 @@ async def test_a_task_that_cannot_be_opened_at_start_ends_with_its_own_error():
 async def test_another_model_can_be_chosen_after_a_failed_request():
     async with play() as played:
         await played.ask(Asked(ask_id="a", ask=AskKind.API_REQ_FAILED, text="No credit."))
-        assert "/model use another model" in played.screen
+        assert "/model another model" in played.screen
         await played.type("/model b-model")
         await played.press("enter")
         await played.until(lambda: bool(played.sent(SwitchModel)))
         assert played.panel.asked
+
+
+@pytest.mark.parametrize("typed", ["/init", "/architect"])
+async def test_a_complete_command_runs_at_the_first_enter(typed: str):
+    """`/init` is a command of the model, `/architect` a mode."""
+    async with play(task=False) as played:
+        played.host.answer(AskCommands, (KnownCommand(name="init", description="Write it"),))
+        await played.type(typed)
+        await played.until(lambda: bool(played.app.query(Picker)))
+        await played.press("enter")
+        if typed == "/init":
+            await played.until(lambda: [each.text for each in played.sent(OpenTask)] == [typed])
+        else:
+            await played.see("architect · ")
+
+
+@pytest.mark.parametrize("word", ["exit", "Quit", ":q"])
+async def test_a_bare_word_exits_unless_the_model_has_asked(word: str):
+    async with play() as played:
+        await played.ask(FOLLOWUP)
+        played.composer.focus()
+        await played.type(word)
+        await played.press("enter")
+        await played.until(lambda: [each.text for each in played.sent(Answer)] == [word])
+        played.host.sent.clear()
+        await played.ask(COMMAND)
+        played.composer.focus()
+        await played.type(word)
+        await played.press("enter")
+        await played.until(lambda: not played.app.is_running)
+        assert played.sent(Answer) == []
+
+
+async def test_a_rejected_key_offers_to_enter_another():
+    async with play() as played:
+        for text, offered in ((f"openai {KEY_NOT_ACCEPTED} x.", True), ("No credit.", False)):
+            await played.ask(Asked(ask_id="a", ask=AskKind.API_REQ_FAILED, text=text))
+            assert ("/login another key" in played.screen) == offered
 
 
 async def test_a_word_in_the_input_answers_like_its_key():
@@ -136,10 +177,10 @@ async def test_tab_goes_to_the_question_first_and_a_second_escape_stops_the_task
         page = played.app._page
         page.composer.focus()
         places = []
-        for _ in range(3):
+        for _ in range(4):
             await played.press("tab")
             places.append(played.app.focused)
-        assert places == [page.panel, page.transcript, page.composer]
+        assert places == [page.panel, page.transcript, page.panel, page.composer]
         await played.ask(EDIT)
         await played.press("escape")
         assert "Press Esc again to stop." in played.screen
@@ -276,6 +317,39 @@ async def test_a_retried_request_is_one_row_with_a_count():
         _unreachable(played, "q1", 1)
         await played.settle()
         assert played.screen.count("cannot be reached") == 2
+
+
+@pytest.mark.parametrize("kind", [AskKind.API_REQ_FAILED, AskKind.INVALID_MODEL])
+async def test_the_last_failure_replaces_the_rows_of_the_attempts_before_it(kind: AskKind):
+    why = "The server cannot be reached."
+    async with play(size=(100, 30)) as played:
+        _unreachable(played, "r1", 1)
+        await played.settle()
+        played.host.tell(
+            RequestStarted(request_id="r2", model="m", attempt=2),
+            RequestFailed(request_id="r2", error=FailureKind.OFFLINE, message=why),
+            Asked(ask_id="a2", ask=kind, text=why),
+        )
+        await played.settle()
+        assert "cannot be reached. (tried 2 times)" in played.screen
+        assert played.screen.count("The server cannot be reached.") == 1
+        played.host.tell(
+            Answered(ask_id="a2", ask=kind, reply="yes", text="", by="user"),
+            RequestStarted(request_id="r3", model="m", attempt=1),
+            RequestFailed(request_id="r3", error=FailureKind.OFFLINE, message=why),
+            Asked(ask_id="a3", ask=kind, text=why),
+        )
+        await played.settle()
+        assert "cannot be reached. (tried 3 times)" in played.screen
+        assert played.screen.count("The server cannot be reached.") == 1
+
+
+async def test_a_session_that_is_stopped_twice_says_so_once():
+    async with play(size=(100, 30)) as played:
+        for number in range(3):
+            played.host.tell(Asked(ask_id=f"a{number}", ask=AskKind.RESUME_TASK, text=""))
+            await played.settle()
+        assert played.screen.count("Stopped.") == 1
 
 
 async def test_a_long_action_is_not_approved_before_its_end_was_visible():

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, SwitchApproval
-from rookery.core.facts import Asked, CompletionOffered, switched_to
+from rookery.core.facts import Answered, Asked, CompletionOffered, switched_to
 from rookery.core.levels import Level
 from rookery.core.queries import AskPermissions, KnownRule, Permissions
 from support.tui_scenes import COMMAND, EDIT
@@ -28,6 +28,15 @@ async def test_shift_tab_changes_the_level_which_is_always_shown():
         await it.press("shift+tab")
         assert it.sent(SwitchApproval)[-1].level is Level.AUTO
         await it.see("Destructive actions always ask.")
+
+
+async def test_two_quick_presses_change_the_level_twice():
+    """The second comes before the session has confirmed the first."""
+    async with play() as it:
+        it.host.answer(AskPermissions, Permissions(levels=LEVELS))
+        await it.settle()
+        await it.press("shift+tab", "shift+tab")
+        assert [each.level for each in it.sent(SwitchApproval)] == [Level.EDITS, Level.PLAN]
 
 
 async def test_the_screen_of_permissions_lists_levels_and_rules():
@@ -93,3 +102,21 @@ async def test_a_plan_is_approved_with_a_level_or_commented():
         await it.until(lambda: bool(it.sent(Answer)))
         (answer,) = it.sent(Answer)
         assert (answer.reply, answer.text, answer.level) == ("message", "no, b.txt", None)
+
+
+async def test_a_plan_that_is_approved_unchanged_is_not_repeated():
+    async with play() as it:
+        it.host.tell(CompletionOffered(result=PLAN.plan, plan="plan-1.md"), PLAN)
+        await it.see("Say what to change in the plan")
+        it.host.tell(
+            Answered(
+                ask_id="p",
+                ask=PLAN.ask,
+                reply="message",
+                text=PLAN.plan,
+                by="user",
+                level=Level.ASK,
+            )
+        )
+        await it.see("› Carry out the plan.")
+        assert it.screen.count("Write a.txt") == 1

@@ -83,6 +83,16 @@ async def test_a_command_for_the_model_is_inserted_and_a_built_in_one_runs():
         assert app.renewed == 1
 
 
+async def test_a_word_that_is_no_command_here_is_answered_by_name():
+    app = BareApp(answering_host())
+    async with app.run_test() as pilot:
+        picker = await opened(app, "/", "mcp")
+        await until(pilot, lambda: picker.choices)
+        assert [(each.label, each.detail) for each in picker.choices] == [
+            ("/mcp", "In a shell: rookery mcp")
+        ]
+
+
 async def test_enter_before_the_pause_chooses_by_the_typed_text():
     app = BareApp(answering_host())
     async with app.run_test() as pilot:

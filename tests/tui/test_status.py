@@ -66,7 +66,8 @@ def test_the_header_fits_and_shows_first_what_matters_most(width: int):
 @pytest.mark.parametrize(
     ("doing", "seen"),
     [
-        (BottomLine(toast="Saved.", leaving=True, working="Working"), "Saved."),
+        (BottomLine(toast="Saved.", working="Working"), "Saved."),
+        (BottomLine(toast="Saved.", leaving=True), "Ctrl+C again to exit"),
         (BottomLine(leaving=True, working="Working"), "Ctrl+C again to exit"),
         (
             BottomLine(working="Working", seconds=3, place="line 2"),

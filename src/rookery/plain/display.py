@@ -6,10 +6,10 @@ is written.
 
 import json
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from rookery.core.asks import AskKind
-from rookery.core.blocks import Block, ToolCall
+from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
@@ -50,7 +50,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.run_tallies import added
 from rookery.core.levels import GUARD, Level
-from rookery.core.replies import STOPPED_BY_USER, denied, restored_files, sentence_in
+from rookery.core.replies import STOPPED_BY_USER, denied, new_problems, restored_files, sentence_in
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.core.tool_traits import SPEAKING
@@ -90,6 +90,7 @@ class PlainDisplay:
         self._output = OutputExcerpt()
         self._retry_announced = False
         """Whether the next attempt of the request was already announced."""
+        self._attempt = 1
         self._title = ""
         """Title of the last question."""
         self._pending_calls: dict[str, str] = {}
@@ -226,7 +227,7 @@ class PlainDisplay:
                 self._arguments += len(arguments)
                 screen.status(f"  preparing {harmless_line(name)}{_size_text(self._arguments)}")
             case AssistantSpoke(blocks=blocks):
-                calls = filter(_is_call, blocks)
+                calls = [each for each in blocks if isinstance(each, ToolCall)]
                 self._pending_calls = {call.id: _call_title(call) for call in calls}
                 screen.end_line()
             case ToolStarted(tool=tool) if tool not in _TEXT_TOOLS:
@@ -239,9 +240,11 @@ class PlainDisplay:
                 self._show_result(paint.green("✔"))
             case Asked(ask=AskKind.FOLLOWUP, text=text):
                 self._question, _ = followup(text)
+            case Asked(ask=AskKind.API_REQ_FAILED, text=text) if self._attempt > 1:
+                screen.sentence(paint.red(f"✗ {harmless(text)} (tried {self._attempt} times)"))
             case Asked(title=title):
                 self._title = title
-            case Answered(ask=AskKind.FOLLOWUP, by="policy", text=text):
+            case Answered(ask=AskKind.FOLLOWUP, by="policy", text=text) if text:
                 asked, answer = harmless_line(self._question), harmless_line(text)
                 note = f"The model asked: {asked} Answered automatically: {answer}"
                 screen.sentence(paint.yellow(note))
@@ -254,21 +257,23 @@ class PlainDisplay:
                 self.result = result
                 self._result_pending = self._shows_result and not spoken
             case RequestFailed(message=message):
+                if not (self._attempt > 1 and message == self.failure):
+                    screen.sentence(paint.red(f"✗ {harmless(message)}"))
                 self.failure = message
-                screen.sentence(paint.red(f"✗ {harmless(message)}"))
             case Condensing(tokens=tokens):
                 screen.status(f"  summarising {tokens:,} tokens that no longer fit")
             case Pausing(seconds=seconds, paced=True):
                 screen.line(paint.dim(f"  next request in {seconds:.3g} s"))
             case Pausing(seconds=seconds):
                 when = f"in {seconds:.0f} s" if seconds >= 1 else "at once"
-                screen.line(paint.yellow(f"  trying again {when}"))
+                screen.line(paint.yellow(f"  trying again {when} (attempt {self._attempt + 1})"))
                 self._retry_announced = True
             case RequestStarted(attempt=attempt):
                 self.result = ""
                 self._arguments = 0
+                self._attempt = attempt
                 if attempt > 1 and not self._retry_announced:
-                    screen.line(paint.yellow("  trying again at once"))
+                    screen.line(paint.yellow(f"  trying again at once (attempt {attempt})"))
                 self._retry_announced = False
             case Waiting(seconds=seconds, what=what):
                 screen.waiting(harmless_line(what), seconds)
@@ -352,6 +357,8 @@ class PlainDisplay:
             screen.line(paint.red(f"  ✗ {harmless(_reason(end))}"))
         elif end.exit_code:
             screen.line(paint.yellow(f"  exit {end.exit_code}"))
+        elif end.exit_code is None and (problems := new_problems(end.text)):
+            screen.sentence(harmless(problems.rstrip()), paint.yellow, margin="  ")
         screen.end_line()
         self._title = ""
 
@@ -362,10 +369,6 @@ def _call_title(call: ToolCall) -> str:
     words = (call.arguments.get(name) for name in about)
     subject = next((each for each in words if isinstance(each, str) and each.strip()), "")
     return f"{call.name} {subject.strip()}".strip()[:MAX_CALL_LENGTH]
-
-
-def _is_call(block: Block) -> TypeGuard[ToolCall]:
-    return isinstance(block, ToolCall)
 
 
 def _size_text(characters: int) -> str:

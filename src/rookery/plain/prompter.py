@@ -30,6 +30,7 @@ from rookery.protocol.attend import Focus, Leave, Response, Say
 from rookery.protocol.client_commands import SlashLines, permissions_text
 from rookery.protocol.codec import Host, OfferedAnswer, ceiling, chosen, followup, suggestions
 from rookery.protocol.outcomes import DECIDE_YOURSELF
+from rookery.protocol.slash_words import LEAVING
 
 _YES = {"y", "yes"}
 _NO = {"n", "no"}
@@ -239,8 +240,12 @@ class Prompter:
                         break
                     if sure:
                         return Say("yes", prefix=True)
+                case word if word in LEAVING:
+                    break
                 case "":
                     continue
+                case word if len(word) == 1 and word.isdecimal():
+                    self._screen.line("Nothing was answered. Type y for yes or n for no.")
                 case _:
                     return Say("no", line.strip())
         return Leave(LEFT_AT_PROMPT, code="task_aborted")
@@ -285,7 +290,8 @@ class Prompter:
         for number, each in enumerate(offered, 1):
             hint = f" (switches to {harmless_line(each.mode)} mode)" if each.mode else ""
             self._screen.sentence(f"  {number}. {harmless_line(each.answer)}{hint}")
-        if answer := await self._answer_before_timeout(self._patience(), offered):
+        patience = None if asked.title else self._patience()
+        if answer := await self._answer_before_timeout(patience, offered):
             return answer
         while (line := await self._line("> ")) is not None:
             if line.strip():
@@ -328,7 +334,7 @@ class Prompter:
 
     async def _ask_next(self) -> Response:
         line = await self._line("Done. [Enter accepts, or say what else to do] ")
-        if line is None or not line.strip() or line.strip().lower() in _YES:
+        if line is None or line.strip().lower() in {"", *_YES, *LEAVING}:
             return Say("yes")
         return Say("message", line.strip())
 

@@ -19,12 +19,13 @@ from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.queries import AskAbout
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
+from rookery.protocol.slash_words import LEAVING
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.composer import Composer
 from rookery.tui.input_files import InputHistory
 from rookery.tui.input_router import InputRouter
 from rookery.tui.key_actions import KeyActions
-from rookery.tui.keys import APP_KEYS
+from rookery.tui.keys import APP_KEYS, ASKS_TWICE
 from rookery.tui.own_commands import run_command
 from rookery.tui.own_status import OwnStatus
 from rookery.tui.page import CSS
@@ -213,7 +214,9 @@ class FullScreen(KeyActions):
             self._early_events.append(event)
             return
         match event:
-            case Key():
+            case Key(key=key):
+                if key not in ASKS_TWICE:
+                    self._status_updates.other_key()
                 self._attention.key()
                 self._questions.cancel_countdown()
             case AppFocus() | AppBlur():
@@ -235,17 +238,28 @@ class FullScreen(KeyActions):
         if not await self._picker_control.key(message.key):
             await self._picker_control.close()
             self._page.composer.action_submit()
+        self.give_keys_back()
 
     async def on_picker_picked(self, message: Picker.Picked) -> None:
         await self._picker_control.take(message.choice)
+        self.give_keys_back()
 
     async def on_composer_submitted(self, message: Composer.Submitted) -> None:
         text = message.text
         await self._picker_control.close()
         if command := shell_line(text):
             await run_in_shell(self, self, command)
-        elif not await run_command(text, self, self):
+        elif self._means_leaving(text):
+            await self.action_leave()
+        elif await run_command(text, self, self):
+            self.give_keys_back()
+        else:
             await self._send_message(text)
+
+    def _means_leaving(self, text: str) -> bool:
+        question = self._questions.open
+        answers = question is not None and question.asked.ask is AskKind.FOLLOWUP
+        return text.strip().lower() in LEAVING and not answers
 
     async def _send_message(self, text: str) -> None:
         """Send a message with what is attached. Output of a command does not answer a question."""
@@ -279,6 +293,9 @@ class FullScreen(KeyActions):
 
     def on_composer_erased(self) -> None:
         self._attachments.drop_last()
+
+    def on_composer_emptied(self) -> None:
+        self._questions.input_emptied()
 
     async def on_ask_panel_answered(self, message: AskPanel.Answered) -> None:
         question = self._questions.open

@@ -5,7 +5,7 @@ A letter answers only if no other letter precedes or follows it closely. Harmles
 be undone, are answered by one key at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import ClassVar
 
@@ -30,6 +30,7 @@ from rookery.tui.shown_question import ShownQuestion
 
 TOO_EARLY = "Ignored {key}: the question had just appeared. Press it again to answer."
 UNREAD = "Read to the end first: press End, or scroll with ↓."
+PRESS_A_LETTER = "Nothing was answered. Press y for yes or n for no."
 _ACTIONS = {binding.key: parse(binding.action) for binding in PANEL_KEYS}
 
 
@@ -147,7 +148,10 @@ class AskPanel(ShownQuestion, can_focus=True):
             self.post_message(self.Chosen(self._asked, offered[number - 1]))
 
     def action_choose(self) -> None:
-        self.action_pick(self._at + 1)
+        if self._step is QuestionStep.CHOICE:
+            self.action_pick(self._at + 1)
+        else:
+            self.post_message(self.Ignored(PRESS_A_LETTER))
 
     def action_move(self, by: int) -> None:
         if self._step is QuestionStep.CHOICE and self._asked:
@@ -183,12 +187,17 @@ class AskPanel(ShownQuestion, can_focus=True):
                 self._held_letter.drop()
             self._run(event.key)
 
+    @property
+    def letters(self) -> Collection[str]:
+        """Letters and digits that answer; any other key is text."""
+        return answer_letters(self._asked, self._step) if self._asked else ()
+
     def _on_letter(self, letter: str, typed_at: float) -> None:
         """Hold the letter for a moment: it is an answer if no other follows, else text."""
         if self._asked is None:
             return
         in_a_word = self._held_letter.is_part_of_word(typed_at, live=self._live)
-        if self._handed_over or in_a_word or letter not in answer_letters(self._asked, self._step):
+        if self._handed_over or in_a_word or letter not in self.letters:
             before = self._held_letter.drop()
             self._handed_over = True
             self._hand_over(before + letter)

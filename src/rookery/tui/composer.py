@@ -82,6 +82,9 @@ class Composer(TextArea):
     class Erased(Message):
         """Posted for Backspace in an empty input area."""
 
+    class Emptied(Message):
+        """Posted when a key deletes the last of the text."""
+
     def __init__(self, inputs: InputHistory) -> None:
         super().__init__(
             soft_wrap=True,
@@ -130,15 +133,19 @@ class Composer(TextArea):
 
     async def _on_key(self, event: events.Key) -> None:
         self._note_start(event)
+        had_text = bool(self.text)
         if self._handle_vim_key(event) or self._handle_key(event.key):
             event.stop()
             event.prevent_default()
         elif not await run_binding(self, event):
             await super()._on_key(event)
+        if had_text and not self.text and event.key != "enter":
+            self.post_message(self.Emptied())
 
     def _handle_key(self, key: str) -> bool:
         """Handle keys that differ from those of a plain text area. Returns whether it was one."""
         if self.picking and key in ("up", "down", "enter", "tab"):
+            self._look_for_trigger()  # keys that were just typed count before this one
             self.post_message(self.Listed(key))
             return True
         is_chord, self._is_chord = self._is_chord, key == "ctrl+x"
@@ -316,7 +323,12 @@ class Composer(TextArea):
     def _save_draft(self) -> None:
         self._saving = None
         if self._inputs.draft:
-            self._inputs.draft.save(self.text if self._place is None else self._draft)
+            self._inputs.draft.save(self._draft if self._shows_earlier_message else self.text)
+
+    @property
+    def _shows_earlier_message(self) -> bool:
+        """Whether the text is an unchanged entry of the history."""
+        return self._place is not None and self.text in self._inputs.entries[self._place :][:1]
 
     def on_unmount(self) -> None:
         self._save_draft()

@@ -1,4 +1,7 @@
-"""The draft in the input area: restored after a crash, and opened in the user's own editor."""
+"""The draft in the input area: restored after a crash, and opened in the user's own editor.
+
+Other programs that need the terminal, such as the sign-in, get it here too.
+"""
 
 import os
 import sys
@@ -80,6 +83,18 @@ class Drafting:
             return
         if code != 0:
             self._controller.toast(f"The editor failed with exit code {code}.", "warning")
+
+    async def sign_in(self, provider: str) -> bool:
+        """Ask for a key, or sign in, in the terminal. Returns whether a key was stored."""
+        command = [sys.executable, "-m", "rookery", "auth", *([provider] if provider else [])]
+        try:
+            code = await self._run(command)
+        except (OSError, SuspendNotSupported) as error:
+            self._controller.toast(f"Could not use the terminal: {error}", "error")
+            return False
+        if code != 0:
+            self._controller.toast("No key was stored.", "warning")
+        return code == 0
 
     async def _edited(self, command: Sequence[str], text: str) -> str | None:
         """The text after editing; None if the editor failed."""

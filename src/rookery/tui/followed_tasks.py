@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
+from rookery.core.event_list import live
 from rookery.core.facts import (
     Asked,
     CallStreamed,
@@ -30,7 +31,6 @@ from rookery.core.facts import (
     TextStreamed,
     ThinkingStreamed,
     ToolFinished,
-    live,
 )
 from rookery.core.folds.view import View, see
 from rookery.core.text.output_preview import lines_in_gap

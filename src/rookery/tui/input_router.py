@@ -6,7 +6,7 @@ from typing import Any
 from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import Command, ReopenTask
 from rookery.protocol.codec import chosen, suggestions
-from rookery.tui.ask_panel import AskPanel
+from rookery.tui.ask_panel import PRESS_A_LETTER, AskPanel
 from rookery.tui.interfaces import Controller
 from rookery.tui.question_page import APPROVALS, TRIES, QuestionStep, answer_letters
 from rookery.tui.question_queue import Questions
@@ -70,6 +70,10 @@ class InputRouter:
         if question and not self._panel.wants_reason:
             if word := yes_or_no(message, question):
                 return await self._answer_yes_or_no(question, word)
+            if is_bare_number(message, question):
+                self._controller.toast(PRESS_A_LETTER, "warning")
+                self._questions.input_emptied()
+                return False
             if letter := panel_key_in(message, question):
                 self._controller.toast(KEY_AS_TEXT.format(letter=letter), "warning")
                 return False
@@ -111,6 +115,13 @@ def yes_or_no(message: Draft, question: OpenQuestion) -> Reply | None:
     if message.images or question.asked.ask not in (*APPROVALS, *TRIES):
         return None
     return "yes" if word in _YES else "no" if word in _NO else None
+
+
+def is_bare_number(message: Draft, question: OpenQuestion) -> bool:
+    """Whether it is the number of a choice, as other agents offer them with their questions. It
+    is no reason for a rejection."""
+    word = message.text.strip()
+    return len(word) == 1 and word.isdecimal() and question.asked.ask in (*APPROVALS, *TRIES)
 
 
 def panel_key_in(message: Draft, question: OpenQuestion) -> str:

@@ -1,10 +1,13 @@
 """What the keys of the full screen do, outside of the input area, panels and side screens."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 from textual.driver import Driver
+from textual.widget import Widget
 
 from rookery.core.asks import AskKind
 from rookery.core.commands import SwitchApproval, SwitchMode
@@ -18,7 +21,7 @@ from rookery.tui.drafting import Drafting
 from rookery.tui.input_files import InputHistory
 from rookery.tui.own_commands import run_command
 from rookery.tui.picker_control import PickerControl
-from rookery.tui.question_page import PLAN_ANSWERS
+from rookery.tui.question_page import PLAN_ANSWERS, has_key_problem
 from rookery.tui.question_queue import Notify
 from rookery.tui.rows.lines import RowKind
 from rookery.tui.session_view import BUSY, OpenQuestion
@@ -27,11 +30,27 @@ from rookery.tui.task_controller import TaskController
 from rookery.tui.theme import THEMES, load_themes, textual_theme
 from rookery.tui.vim_keys import VimState
 
+MOMENT = 1.0
+"""Seconds in which a session confirms a new level."""
+CLEARED = "Cleared. ↑ brings it back."
+
 
 def next_name(here: str, names: Sequence[str]) -> str:
     """The next name, wrapping around; the first if `here` is not among them."""
     at = names.index(here) if here in names else -1
     return names[(at + 1) % len(names)]
+
+
+class ChosenLevel(Struct, frozen=True, kw_only=True):
+    """The level that a key has just chosen, while the screen still shows the one before: a second
+    press at once goes on from here."""
+
+    level: Level = Level.ASK
+    shown: Level | None = None
+    at: float = 0.0
+
+    def holds(self, shown: Level) -> bool:
+        return self.shown is shown and time.monotonic() - self.at < MOMENT
 
 
 class KeyActions(TaskController):
@@ -51,6 +70,9 @@ class KeyActions(TaskController):
         self.themes_folder: Path | None = None
         """Where the user's own themes are."""
         self._drafting = Drafting(self, self, page.composer, inputs)
+        self._level_chosen = ChosenLevel()
+        self._tab_from: Widget | None = None
+        """Where Tab moved to the question from."""
 
     async def action_command(self, name: str) -> None:
         if len(self.screen_stack) <= 1:
@@ -81,7 +103,10 @@ class KeyActions(TaskController):
         can_leave_mode = page.composer.has_focus and not self._picker_control.is_open
         if can_leave_mode and page.composer.leave_insert_mode():
             return
-        if await self._picker_control.cancel() or (page.panel.has_focus and page.panel.back()):
+        if await self._picker_control.cancel():
+            self.give_keys_back()
+            return
+        if page.panel.has_focus and page.panel.back():
             return
         if page.panel.takes_text and page.composer.has_focus:
             page.panel.focus()
@@ -91,13 +116,16 @@ class KeyActions(TaskController):
         if stops and (stop := self._session.stop()):
             self._status_updates.clear_escape_warning()
             await self.send(stop)
+        elif asking and page.composer.has_focus and page.composer.text:
+            page.composer.clear_draft()
+            self._questions.input_emptied()
+            self.toast(CLEARED)
+            return
         elif asking:
-            if page.composer.has_focus:
-                page.composer.clear_draft()
             self._status_updates.warn_before_escape(STOP_AGAIN)
         elif page.composer.text:
             page.composer.clear_draft()
-            self.toast("Cleared. ↑ brings it back.")
+            self.toast(CLEARED)
         elif self._attachments.attached:
             self._attachments.clear()
         elif self._status_updates.was_warned(REWIND_AGAIN):
@@ -108,15 +136,25 @@ class KeyActions(TaskController):
             self._status_updates.warn_before_escape(REWIND_AGAIN)
         page.composer.focus()
 
+    def give_keys_back(self) -> None:
+        """Let keys answer the open question again, once a command or a list is done with them."""
+        if not (self._page.composer.text or self._picker_control.is_open):
+            self._questions.input_emptied()
+
     async def action_next_place(self) -> None:
+        """Move to the open question first, and from there to the place not visited last."""
         page = self._page
         if self._picker_control.is_picking:
             await self._picker_control.key("tab")
             return
-        places = [page.panel] if page.panel.asked else []
-        order = [page.composer, *places, page.transcript]
-        here = next((at for at, place in enumerate(order) if place.has_focus), -1)
-        order[(here + 1) % len(order)].focus()
+        here = self._tab_from if page.panel.has_focus else self.focused
+        if page.panel.asked and not page.panel.has_focus:
+            self._tab_from = here
+            page.panel.focus()
+        elif here is page.transcript:
+            page.composer.focus()
+        else:
+            page.transcript.focus()
 
     async def answer_plan(self, question: OpenQuestion, shown: Asked, answer: str) -> None:
         """Approve the plan as it is shown, or open it in the user's editor."""
@@ -135,8 +173,11 @@ class KeyActions(TaskController):
         except CommandRejected as refusal:
             self.toast(str(refusal), "warning")
             return
-        level = next_level(self._status_updates.level, sandboxed=Level.SANDBOXED in known.levels)
+        shown = self._status_updates.level
+        here = self._level_chosen.level if self._level_chosen.holds(shown) else shown
+        level = next_level(here, sandboxed=Level.SANDBOXED in known.levels)
         if await self.send(SwitchApproval(task_id=self.task_id or "", level=level)):
+            self._level_chosen = ChosenLevel(level=level, shown=shown, at=time.monotonic())
             guard = f" {GUARD}" if level is Level.AUTO else ""
             self.toast(f"{level.sentence.capitalize()}.{guard}")
             self._status_updates.update_all()
@@ -195,6 +236,19 @@ class KeyActions(TaskController):
     async def _edit_draft(self) -> None:
         await self._drafting.edit()
         self._questions.suspend()
+
+    def action_sign_in(self, provider: str) -> None:
+        """Ask for a key in the terminal; without a provider, for that of the current model if
+        its key was rejected, else for one from a list."""
+        question = self._questions.open
+        rejected = question is not None and has_key_problem(question.asked)
+        self._start(self._sign_in(provider or (self.about.provider if rejected else "")))
+
+    async def _sign_in(self, provider: str) -> None:
+        stored = await self._drafting.sign_in(provider)
+        self._questions.suspend()
+        if stored:
+            self.toast("The key is stored.", "success")
 
     def action_toggle_vim(self) -> None:
         composer = self._page.composer

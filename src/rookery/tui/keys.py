@@ -5,11 +5,14 @@
 
 from textual.binding import Binding, BindingType
 
+ASKS_TWICE = ("escape", "ctrl+c", "ctrl+d")
+"""Keys of which only the second in a row acts."""
+
 APP_KEYS: list[BindingType] = [
     Binding("escape", "back", "Close, stop the work, or clear the input", priority=True),
     Binding("ctrl+c", "interrupt", "Exit (press twice)", priority=True),
-    Binding("tab", "next_place", "Input, question, conversation", priority=True),
-    Binding("shift+tab", "next_level", "Level: ask, edits, plan, auto", priority=True),
+    Binding("tab", "next_place", "Question, conversation, input", priority=True),
+    Binding("shift+tab", "next_level", "Level: ask, edits, plan, sandboxed, auto", priority=True),
     Binding("f8", "next_mode", "Next mode", priority=True),
     Binding("ctrl+m", "next_mode", "Next mode", priority=True, system=True),
     Binding("pageup", "page(-1)", "Half a page up", show=False, priority=True),

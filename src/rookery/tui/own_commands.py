@@ -78,7 +78,11 @@ async def run_command(line: str, app: "App[Any]", controller: Controller) -> boo
     if bare not in names and bare in ALIASES:
         await _BY_NAME[ALIASES[bare]].run(app, controller, args.strip())
         return True
-    if wrong := no_such_command(line, names | set(_BY_NAME)):
+    if bare in {mode.slug for mode in await controller.ask(AskModes())} - names:
+        await _run_line(controller, f"/mode {bare}")
+        controller.insert(args)
+        return True
+    if wrong := no_such_command(line, names | set(_BY_NAME), "Type / to list all."):
         controller.toast(wrong, "warning")
         controller.insert(line)
     return bool(wrong)
@@ -127,6 +131,10 @@ async def _go_back(extent: str, app: "App[Any]", controller: Controller, to: str
 
 async def _theme(_: "App[Any]", controller: Controller, name: str) -> None:
     controller.press(f"choose_theme({name!r})")
+
+
+async def _login(_: "App[Any]", controller: Controller, provider: str) -> None:
+    controller.press(f"sign_in({provider!r})")
 
 
 async def _find(_: "App[Any]", controller: Controller, words: str) -> None:
@@ -226,6 +234,7 @@ COMMANDS = (
     ScreenCommand("theme", "list the themes and use one", "[NAME]", do=_theme),
     ScreenCommand("config", "model, mode and where settings are"),
     ScreenCommand("editor", "write the message in your own editor", press="edit_draft"),
+    ScreenCommand("login", "store a provider's key, or sign in", "[PROVIDER]", do=_login),
     ScreenCommand("vim", "turn vim keys in the input on or off", press="toggle_vim"),
     ScreenCommand("quit", "exit; the session is kept", press="leave"),
 )

@@ -144,6 +144,9 @@ class Page(Vertical):
             self.composer.placeholder = words
 
 
+READ_ONLY = "This folder is not trusted: read-only. To change that: rookery trust"
+
+
 def welcome(about: About, theme: Theme) -> Text:
     """Content of the empty page."""
     muted = theme.fg(theme.muted)
@@ -156,7 +159,7 @@ def welcome(about: About, theme: Theme) -> Text:
         text.append(f"\n{trigger.char}", theme.fg(theme.accent, bold=True))
         text.append(f"  {trigger.what}", muted)
     if not about.trusted:
-        text.append("\n\nThis folder is not trusted: read-only.", theme.fg(theme.warning))
+        text.append(f"\n\n{READ_ONLY}", theme.fg(theme.warning))
     return text
 
 

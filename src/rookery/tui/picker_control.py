@@ -7,7 +7,8 @@ from textual.containers import Vertical
 from textual.geometry import Size
 from textual.widget import Widget
 
-from rookery.core.facts import Event, TaskOpened, Todo, TodosChanged, live
+from rookery.core.event_list import live
+from rookery.core.facts import Event, TaskOpened, Todo, TodosChanged
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.composer import Composer, TriggerText
 from rookery.tui.find_bar import FindBar
@@ -168,6 +169,9 @@ class PickerControl:
         # a fast typist is ahead of the search, so search now
         if (choice := await self._picker.settle()) is None:
             return key == "tab"
+        is_typed = self._trigger == "/" and choice.insert.strip() == self._composer.text.strip()
+        if key == "enter" and is_typed and not choice.action:
+            return False
         await self.take(choice)
         return True
 

@@ -24,7 +24,7 @@ from rookery.core.queries import (
 from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
-from rookery.protocol.slash_words import ALIASES
+from rookery.protocol.slash_words import ALIASES, ANSWERS
 from rookery.tui.interfaces import Choice, Controller
 from rookery.tui.own_commands import COMMANDS
 from rookery.tui.pick_list import PickList, run_latest
@@ -283,11 +283,15 @@ class CommandPicker(Picker):
         ours = best_matches(own, text, len(own), _command_name)
         begun = [each for each in ours if _command_name(each).startswith(text)]
         loose = [each for each in ours if each not in begun]
-        other_words = self._aliases(text, {each.name for each in self._others})
+        other_words = self._other_words(text, {each.name for each in self._others})
         return [*begun, *other_words, *loose, *best_matches(others, text, self.MOST, _command_name)]
 
-    def _aliases(self, text: str, taken: Container[str]) -> list[Choice]:
-        """Other agents' words for our commands, once the user has begun to type one."""
+    def _other_words(self, text: str, taken: Container[str]) -> list[Choice]:
+        """Other agents' words for our commands, once the user has begun to type one, and for
+        what is no command here, once it is complete."""
+        if text in ANSWERS and text not in taken:
+            tell = partial(self._tell, ANSWERS[text])
+            return [Choice(label=f"/{text}", detail=ANSWERS[text], action=tell)]
         ours = {each.name: each for each in COMMANDS}
         return [
             Choice(
@@ -298,6 +302,9 @@ class CommandPicker(Picker):
             for word, name in ALIASES.items()
             if text and word.startswith(text) and word not in taken
         ]
+
+    async def _tell(self, answer: str) -> None:
+        self._controller.toast(answer)
 
 
 def _command_name(choice: Choice) -> str:

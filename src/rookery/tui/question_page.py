@@ -14,6 +14,7 @@ from rich.text import Text
 from rookery.core.asks import AskedReason, AskedTarget, AskKind, Choice, IntentQuestion
 from rookery.core.facts import Asked
 from rookery.core.levels import Level
+from rookery.core.limits import MEANS_BAD_KEY
 from rookery.core.text.terminal_text import approvable, harmless, plainly_visible, visible_line
 from rookery.protocol.codec import OfferedAnswer, ceiling, followup, suggestions
 from rookery.tui.rows.lines import TAB, Piece, as_pieces, indented, text_pieces, wrapped
@@ -27,12 +28,15 @@ APPROVALS = (
     AskKind.USE_MCP_SERVER,
     AskKind.BROWSER_ACTION_LAUNCH,
 )
-TRIES = (
+FAILED_REQUESTS = (
     AskKind.API_REQ_FAILED,
-    AskKind.MISTAKE_LIMIT_REACHED,
-    AskKind.AUTO_APPROVAL_MAX_REQ_REACHED,
     AskKind.PAYMENT_REQUIRED_PROMPT,
     AskKind.INVALID_MODEL,
+)
+TRIES = (
+    *FAILED_REQUESTS,
+    AskKind.MISTAKE_LIMIT_REACHED,
+    AskKind.AUTO_APPROVAL_MAX_REQ_REACHED,
 )
 
 
@@ -99,7 +103,8 @@ def page_of(asked: Asked, step: QuestionStep) -> QuestionPage:
         case AskKind.FOLLOWUP:
             choosing = (("↑↓ enter", "choose"), ("type", "something else"))
             by = f"Agent {visible_line(asked.agent)}" if asked.agent else "The model"
-            return QuestionPage(title=f"{by} asks", keys=choosing)
+            title = visible_line(asked.title) or f"{by} asks"
+            return QuestionPage(title=title, keys=choosing)
         case AskKind.COMMAND:
             return QuestionPage(title="Run this command?", keys=_approval_keys(asked))
         case kind if kind in APPROVALS:
@@ -113,8 +118,14 @@ def page_of(asked: Asked, step: QuestionStep) -> QuestionPage:
             trying = (("y", "let it try again"), ("r", "give a hint"), ("n", "stop"))
             return QuestionPage(title="The model is stuck", keys=trying)
         case _:
-            again = (("y", "try again"), ("n", "stop"), ("/model", "use another model"))
+            key = (("/login", "another key"),) if has_key_problem(asked) else ()
+            again = (("y", "try again"), ("n", "stop"), *key, ("/model", "another model"))
             return QuestionPage(title="The request failed", keys=again)
+
+
+def has_key_problem(asked: Asked) -> bool:
+    """Whether another key may help."""
+    return asked.ask in FAILED_REQUESTS and any(words in asked.text for words in MEANS_BAD_KEY)
 
 
 def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
@@ -184,13 +195,10 @@ def _action(asked: Asked, width: int, theme: Theme) -> list[Text | Piece]:
             lines += text_pieces(words, width, theme.fg(theme.text))
         elif asked.ask is not AskKind.TOOL:
             lines += text_pieces(_visible(asked.text), width, theme.fg(theme.text))
-    else:
-        words = (
-            ceiling(asked.text)
-            if asked.ask is AskKind.AUTO_APPROVAL_MAX_REQ_REACHED
-            else (asked.text)
-        )
-        lines += text_pieces(harmless(words), width, theme.fg(theme.text))
+    elif asked.ask is AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
+        lines += text_pieces(harmless(ceiling(asked.text)), width, theme.fg(theme.text))
+    elif asked.ask not in FAILED_REQUESTS:  # the conversation ends with the reason
+        lines += text_pieces(harmless(asked.text), width, theme.fg(theme.text))
     return lines
 
 

@@ -128,7 +128,7 @@ class Questions:
         self._attention.notify(asked.ask_id, notification_text(asked))
         if asked.ask_id not in self._shown_at:
             self._shown_at[asked.ask_id] = time.monotonic()
-            self._counting = asked.ask is AskKind.FOLLOWUP
+            self._counting = asked.ask is AskKind.FOLLOWUP and not asked.title
         if not has_panel(asked) or asked.ask_id in self._skipped:
             self.close()
         elif self._panel.asked is None or self._panel.asked.ask_id != asked.ask_id:
@@ -175,7 +175,7 @@ class Questions:
             self._panel.set_timer(wait, self._activate_when_ready)
             return
         self._panel.activate()
-        if self._input_was_empty and self._composer.text in _ANSWERS:
+        if self._input_was_empty and self._composer.text in (*_ANSWERS, *self._panel.letters):
             # meant for the question, which was not live yet
             self._controller.toast(TOO_EARLY.format(key=self._composer.text), "warning")
             self._composer.empty()
@@ -208,6 +208,12 @@ class Questions:
     def draft_sent(self) -> None:
         """Note that the text started before the question is gone."""
         self._input_was_empty = True
+
+    def input_emptied(self) -> None:
+        """Let keys answer again: the text that was typed instead is deleted."""
+        if self._panel.live and not self._panel.wants_reason:
+            self._input_was_empty = True
+            self._panel.take_keys()
 
     async def answer(self, question: OpenQuestion, *commands: Command) -> bool:
         """Send the answer. If it is refused, the question is open again."""

@@ -266,6 +266,11 @@ class ShownQuestion(Vertical):
         self._held_letter.drop()
         self._draw_keys()
 
+    def take_keys(self) -> None:
+        """Take the next letter as an answer: the text that was typed before is deleted."""
+        self._held_letter.unlock()
+        self.focus()
+
     def count_down(self, words: str) -> None:
         """Text beside the keys that announces an automatic answer."""
         if words != self._counting:

@@ -130,10 +130,10 @@ class BottomLine(Struct, frozen=True, kw_only=True):
     """Content of the status line, most urgent first. The level is always shown."""
 
     level: Level | None = None
-    toast: str = ""
-    kind: ToastKind = "info"
     leaving: bool = False
     escape_warning: str = ""
+    toast: str = ""
+    kind: ToastKind = "info"
     vim: str = ""
     """The mode of vim's keys."""
     working: str = ""
@@ -162,13 +162,13 @@ def _level_text(level: Level | None, theme: Theme) -> Text:
 def _status_text(doing: BottomLine, frame: int, theme: Theme, width: int) -> Text:
     muted = theme.fg(theme.muted)
     right = doing.todo
-    if doing.toast:
-        line = Text(harmless_line(doing.toast), theme.fg(getattr(theme, _COLOURS[doing.kind])))
-        right = ""
-    elif doing.leaving:
+    if doing.leaving:
         line = Text("Press Ctrl+C again to exit; the session is kept.", theme.fg(theme.warning))
     elif doing.escape_warning:
         line = Text(doing.escape_warning, theme.fg(theme.warning))
+    elif doing.toast:
+        line = Text(harmless_line(doing.toast), theme.fg(getattr(theme, _COLOURS[doing.kind])))
+        right = ""
     elif doing.working:
         spin = SPINNER[frame % len(SPINNER)]
         seconds = f" {doing.seconds} s" if doing.seconds else ""

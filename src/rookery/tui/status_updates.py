@@ -43,6 +43,8 @@ def placeholder_text(asked: Asked | None, *, task: bool, is_working: bool) -> st
     match asked.ask if asked else None:
         case None if is_working:
             return "Type a message; the model gets it at its next step"
+        case AskKind.COMPLETION_RESULT if asked and asked.plan:
+            return "Say what to change in the plan"
         case AskKind.COMPLETION_RESULT:
             return "What next? Or /new"
         case AskKind.RESUME_TASK:
@@ -160,6 +162,13 @@ class StatusUpdates:
 
     def clear_escape_warning(self) -> None:
         self._escape_warning = ("", 0.0)
+
+    def other_key(self) -> None:
+        """Forget the warnings: a key was pressed in between."""
+        if self._escape_warning[0] or self._leaving_until:
+            self.clear_escape_warning()
+            self._leaving_until = 0.0
+            self.update_status()
 
     def update_page(self) -> None:
         self._page.show_conversation(self._session.root is not None, self.about)

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 from rookery.core.folds.view import View, changes
 from rookery.core.message import Message
 from rookery.tui.followed_tasks import BACKLOG, SLICE_SECONDS, Following, WatchedTask
+from rookery.tui.question_page import FAILED_REQUESTS
 from rookery.tui.rows.lines import ShownRow
 from rookery.tui.transcript_view import TranscriptView
 from rookery.tui.virtual_list import Name, Row
 
 BATCH_ROWS = 500
 """Rows added at a time, so that the keyboard stays responsive."""
+APPROVED = "Carry out the plan."
 
 
 class Rendering:
@@ -146,6 +148,8 @@ def _ends_otherwise(task: WatchedTask, row: Row) -> bool:
 
 
 def _row(task: WatchedTask, message: Message) -> ShownRow:
+    if message.say == "user_feedback" and _approves_plan(task.view.messages, message):
+        message = replace(message, content=APPROVED)
     end = task.ended.get(message.call_id) if message.call_id and message.type == "ask" else None
     return ShownRow(
         message=message,
@@ -157,29 +161,44 @@ def _row(task: WatchedTask, message: Message) -> ShownRow:
     )
 
 
+def _approves_plan(messages: Sequence[Message], answer: Message) -> bool:
+    """Whether the answer repeats the result before it: a plan that was approved as it is."""
+    if "\n" not in (answer.text or ""):
+        return False
+    before = (each for each in reversed(messages) if each.ts < answer.ts)
+    result = next((each for each in before if each.say == "completion_result"), None)
+    return result is not None and result.text == answer.text
+
+
 _STARTED, _DELAYED = "api_req_started", "api_req_retry_delayed"
+_STOPPED = "resume_task"
+_ABOUT_TRIES = (*FAILED_REQUESTS, _STOPPED)
 
 
 def tries(messages: Iterable[Message]) -> dict[int, int]:
-    """Number of attempts by row: the last row of a request gets the count, the others 0."""
+    """Number of attempts by row: the last row of a request gets the count, the others 0. Of
+    several stops without work between them, only the last is shown."""
     counts: dict[int, int] = {}
     run: list[Message] = []
+    before: Message | None = None
     for message in messages:
-        if not _is_try(message) or _is_first(message):
+        is_new = _is_first(message) and not (before and before.ask in FAILED_REQUESTS)
+        if is_new or not (_is_try(message) or message.ask in FAILED_REQUESTS):
             counts |= _counts_of(run)
             run = []
         if _is_try(message):
             run.append(message)
+        if before and message.ask == before.ask == _STOPPED:
+            counts[before.ts] = 0
+        before = message
     return counts | _counts_of(run)
 
 
 def last_tries(messages: Sequence[Message]) -> Sequence[Message]:
-    """The rows at the end that belong to one request."""
+    """The rows at the end that belong to one request, and the questions about it."""
     begin = len(messages)
-    while begin and _is_try(messages[begin - 1]):
+    while begin and (_is_try(messages[begin - 1]) or messages[begin - 1].ask in _ABOUT_TRIES):
         begin -= 1
-        if _is_first(messages[begin]):
-            break
     return messages[begin:]
 
 

@@ -73,9 +73,10 @@ def test_an_auto_approved_edit_shows_its_diff_and_not_the_models_blocks():
 
 def test_a_call_is_one_line_until_it_is_unfolded():
     message = ask("tool", '{"tool": "readFile"}', title="Read a.py")
-    how = {"ended": "done", "result": "1 | a\n2 | b\n"}
+    how = {"ended": "done", "result": "File: a.py\n1 | a\n2 | b\n"}
     assert lines(message, **how) == ["● Read a.py  2 lines"]
-    assert lines(message, **how, unfolded=True) == ["● Read a.py  2 lines", "  1 | a", "  2 | b"]
+    unfolded = lines(message, **how, unfolded=True)
+    assert unfolded == ["● Read a.py  2 lines", "  File: a.py", "  1 | a", "  2 | b"]
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,12 @@ def test_an_edit_shows_the_start_of_two_hunks_and_counts_the_rest():
     assert sum(" + line" in line for line in shown) == 16
     assert shown[-1] == "  … 21 more lines"
     assert sum(" + line" in line for line in lines(edit(diff), unfolded=True)) == 36
+
+
+def test_an_edit_shows_the_problems_that_it_caused():
+    result = '{"path": "a.py"}\n\nNew problems:\na.py:1:1: error: "b" is not defined'
+    shown = lines(edit("@@ -1 +1 @@\n-a\n+b\n"), ended="done", result=result)
+    assert shown[-2:] == ["  New problems:", '  a.py:1:1: error: "b" is not defined']
 
 
 def test_the_end_of_a_commands_output_is_shown():

@@ -169,6 +169,6 @@ async def test_diffs_are_placed_by_width_and_an_error_confirms_nothing():
         it.host.answer(AskRehearsal, RestoreRehearsal(problem="The shadow repository is gone."))
         await it.press("b")
         assert "y rewind" not in await it.sees("The shadow repository is gone.")
-        await it.press("y", "escape")
-        await it.until(lambda: isinstance(it.app.screen, CheckpointScreen))
+        await it.press("y")
+        await it.until(lambda: it.closed)
         assert it.host.sent == []

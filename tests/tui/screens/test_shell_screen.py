@@ -137,6 +137,7 @@ async def test_the_panel_shows_output_and_keeps_it_for_the_next_message(tmp_path
         await until(pilot, lambda: "(exit code 0)" in seen(pilot))
         assert "ab" in seen(pilot)
         assert "割引" in seen(pilot)
+        assert seen(pilot).count("exit code") == 1
         assert app.attached == []
         await pilot.press("enter")
         await until(pilot, lambda: app.attached)

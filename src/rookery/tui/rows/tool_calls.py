@@ -10,6 +10,7 @@ from msgspec import Struct
 from rich.text import Text
 
 from rookery.core.message import Message, diff_in
+from rookery.core.replies import new_problems
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.rows.lines import (
     Piece,
@@ -31,6 +32,8 @@ from rookery.tui.theme import Theme
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})(?:,\d+)? @@(.*)")
 _RAW = ""
 PIECE_LINES = 60
+MOST_PROBLEMS = 6
+"""Lines about new problems in a folded row."""
 
 
 class ScreenDiffLine(Struct, frozen=True):
@@ -258,11 +261,12 @@ def _todo_count(payload: Mapping[str, Any]) -> str:
 
 
 def _result_size(shown: ShownRow, payload: Mapping[str, Any]) -> str:
-    """Number of lines that can be unfolded."""
+    """Number of lines that can be unfolded; of a file that was read, its lines."""
     if shown.ended != "done" or not _has_result(shown, payload):
         return ""
-    count = shown.result.rstrip("\n").count("\n") + 1
-    return plural(count, "line")
+    lines = shown.result.rstrip("\n").split("\n")
+    heading = payload.get("tool") == "readFile" and lines[0].startswith("File: ")
+    return plural(len(lines) - heading, "line")
 
 
 def _has_result(shown: ShownRow, payload: Mapping[str, Any]) -> bool:
@@ -282,12 +286,21 @@ def _body(shown: ShownRow, payload: Mapping[str, Any], width: int, theme: Theme)
     message = shown.message
     if is_edit(payload):
         diff = message.diff or diff_in(payload) or ""
-        return diff_pieces(diff, width, theme) if shown.unfolded else _edit(diff, width, theme)
+        edit = diff_pieces(diff, width, theme) if shown.unfolded else _edit(diff, width, theme)
+        return [*edit, *_problems(shown, width, theme)]
     if payload.get("tool") == "updateTodoList":
         return as_piece(_todos(payload.get("todos"), width, theme))
     if shown.unfolded and _has_result(shown, payload):
         return text_pieces(clean(shown.result).rstrip("\n"), width, theme.fg(theme.muted))
     return ()
+
+
+def _problems(shown: ShownRow, width: int, theme: Theme) -> list[Piece]:
+    """What the edit broke."""
+    if not (words := new_problems(shown.result)):
+        return []
+    pieces = text_pieces(clean(words), width, theme.fg(theme.warning))
+    return pieces if shown.unfolded else as_piece(folded(pieces, MOST_PROBLEMS, theme))
 
 
 def _edit(diff: str, width: int, theme: Theme) -> list[Piece]:

@@ -97,6 +97,9 @@ class RestoreScreen(ReadingScreen[bool]):
         )
         self.refresh_keys()
 
+    def close_for_text(self) -> None:
+        self.dismiss(True)  # with the list of points below it
+
     def action_overwrite(self) -> None:
         self._overwrite = True
         self._rehearse()
@@ -278,8 +281,8 @@ class CheckpointScreen(ReadingScreen[None]):
             screen = RestoreScreen(self._controller, point, Extent[what])
             self.app.push_screen(screen, self._on_result)
 
-    def _on_result(self, rewound: bool | None) -> None:
-        if rewound:
+    def _on_result(self, done: bool | None) -> None:
+        if done:
             self.dismiss(None)
 
 

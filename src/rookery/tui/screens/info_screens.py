@@ -16,6 +16,7 @@ from rookery.core.facts import (
     AssistantSpoke,
     Condensed,
     Event,
+    Noted,
     RequestFailed,
     RequestStarted,
     TaskOpened,
@@ -215,6 +216,8 @@ def account(events: Sequence[Event]) -> Account:
                 found.append(Spending(event.ts, models.get(request_id, ""), usage, "failed"))
             case Condensed(usage=usage) if usage != NO_USAGE:
                 found.append(Spending(event.ts, "", usage, "summary"))
+            case Noted(usage=Usage() as usage):
+                found.append(Spending(event.ts, "", usage, "MCP server"))
             case _:
                 pass
     return Account(title, tuple(found))

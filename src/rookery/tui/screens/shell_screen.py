@@ -20,7 +20,6 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from msgspec import Struct
 from rich.text import Text
-from textual import events
 from textual.binding import BindingType
 
 from rookery.core.blocks import shorter
@@ -279,15 +278,11 @@ class ShellScreen(ReadingScreen[None]):
         if at_end:
             scroll_view.scroll_to(y=scroll_view.max_scroll_y, animate=False)
         if self._end:
-            self.set_subtitle(self._end.words)
+            self.set_subtitle("")  # the output ends with the exit code
 
-    def on_key(self, event: events.Key) -> None:
-        """Text is for the input area; the output is closed."""
-        if self._end and event.is_printable and event.character:
-            event.stop()
-            if self.is_current:
-                self.dismiss(None)
-            self._controller.insert(event.character)
+    @property
+    def closes_for_text(self) -> bool:
+        return self._end is not None
 
     def action_stop(self) -> None:
         self._line.stop()

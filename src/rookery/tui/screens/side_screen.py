@@ -359,6 +359,22 @@ class ReadingScreen(SideScreen[R]):
     def theme_changed(self) -> None:
         self.write_on(self._write)
 
+    @property
+    def closes_for_text(self) -> bool:
+        return True
+
+    def on_key(self, event: events.Key) -> None:
+        """Text is for the input area: the screen closes."""
+        is_text = event.is_printable and event.key not in self.active_bindings
+        if self.closes_for_text and is_text and event.character:
+            event.stop()
+            if self.is_current:
+                self.close_for_text()
+            self._controller.insert(event.character)
+
+    def close_for_text(self) -> None:
+        self.dismiss(None)
+
     def action_scroll_lines(self, by: int) -> None:
         self.scroll_view.scroll_relative(y=by, animate=False)
 
