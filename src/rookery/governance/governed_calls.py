@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
+from rookery.core.event_list import newest
 from rookery.core.facts import (
     Effect,
     FilesRestored,
@@ -28,7 +29,7 @@ from rookery.core.modes import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.refusals import Refusal
 from rookery.core.undo_plan import background_commands
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.hooks import ChangeRecorder, TaskLog
+from rookery.engine.ports.hooks import SessionHook, TaskLog
 from rookery.engine.ports.workspace import Restored
 from rookery.governance.active_intent import ActiveIntent
 from rookery.governance.criteria import CHECK_TOOL
@@ -159,7 +160,9 @@ MAX_COMPARED = 500
 """Maximum files changed by one command whose lines are recorded."""
 
 
-class CallEffects(ChangeRecorder):
+class CallEffects(SessionHook):
+    follows_files = True
+
     def __init__(
         self,
         active: ActiveIntent,
@@ -269,7 +272,7 @@ class CallEffects(ChangeRecorder):
         except LedgerUnwritable:
             return False
 
-    async def changed(
+    async def files_changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]
     ) -> Sequence[str]:
         if self._contents is None:
@@ -339,7 +342,7 @@ class CallEffects(ChangeRecorder):
         asks = definition is not None and definition.policy.on_out_of_scope_write == "ask_revert"
         return paths if asks and not self._records.observes else ()
 
-    async def restored(self, done: Restored) -> None:
+    async def files_restored(self, done: Restored) -> None:
         """Record a rewind. The ledger itself is never restored."""
         root = self._project.layout.root
         paths = [each.path for each in done.effects]
@@ -347,7 +350,7 @@ class CallEffects(ChangeRecorder):
         traced = traced_files({path: None for path in paths}, now)
         call = ToolCall(id="", name="")
         entry = self._records.entry("rewind", call, None)
-        events = reversed(self._log.events)
+        events = newest(self._log.events, FilesRestored)
         await self._records.settle_rest()  # in order, else they would look interrupted
         await self._records.note(
             replace(
@@ -355,7 +358,7 @@ class CallEffects(ChangeRecorder):
                 outcome="success",
                 files=tuple(replace(each, before=None, ranges=()) for each in traced),
                 contributor="human",
-                log_seq=next(e.seq for e in events if isinstance(e.fact, FilesRestored)),
+                log_seq=next(events).seq,
                 more={"removed": [path for path in paths if now[path] is None]},
             )
         )

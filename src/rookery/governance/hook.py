@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NoReturn
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from msgspec.structs import replace
 
 from rookery.core.asks import Decision, Ruling, allow, joined
 from rookery.core.blocks import ToolCall
+from rookery.core.event_list import of_kind
 from rookery.core.facts import (
     Answered,
     CriteriaChecked,
@@ -28,11 +30,11 @@ from rookery.core.refusals import KINDS, Refusal
 from rookery.core.replies import sentence_in
 from rookery.core.tool_traits import traits_of
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.hooks import Governance, StoredJournals, TaskLog, denial_of
-from rookery.engine.ports.tool import Tool, ToolContext
+from rookery.engine.ports.hooks import Acting, Hook, SessionHook, StoredJournals, TaskLog, denial_of
+from rookery.engine.ports.tool import Tool
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.active_intent import ActiveIntent
-from rookery.governance.criteria import Act, check_criteria, format_failures, format_results
+from rookery.governance.criteria import check_criteria, format_failures, format_results
 from rookery.governance.governed_calls import (
     CallEffects,
     CallJudge,
@@ -51,11 +53,12 @@ from rookery.governance.scope.call_verdict import CallContext, CallVerdict
 from rookery.governance.scope.scope_verdict import writable_prefixes
 from rookery.governance.scope.touched_paths import needs_intent, refuse_displaced, refuse_unreadable
 
-_NO_HOOKS = Governance()
+NO_HOOKS = Hook()
 
 
-class GovernanceHook(Governance):
-    changes: CallEffects
+class GovernanceHook(Hook, SessionHook):
+    """It is called around the user's own hooks, because it records what they refuse and what they
+    changed."""
 
     def __init__(
         self,
@@ -79,13 +82,17 @@ class GovernanceHook(Governance):
         self.active = ActiveIntent(project, task_id, log, self._note)
         self.changes = CallEffects(self.active, self._records, log, contents=contents)
         self.judge = CallJudge(self.active, self._records, confines)
-        self.hooks = _NO_HOOKS
+        self.hooks: Hook = NO_HOOKS
         """The user's own hooks."""
         self.announce: Callable[[str, dict[str, Any]], Awaitable[None]] = _ignore_event
         """Called when an intent was selected or became invalid."""
+        self.on_begin: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
         self._judged: dict[str, JudgedCall] = {}
-        self.own_tools: Mapping[str, Tool[Any]] = {}
+        self.tools: Mapping[str, Tool[Any]] = {}
         self._ended = anyio.Event()
+
+    async def begin(self) -> None:
+        await self.on_begin()
 
     # ── before a call ───────────────────────────────────────────────────────────────────
 
@@ -130,7 +137,7 @@ class GovernanceHook(Governance):
             self._notify(text)
         return Ruling()
 
-    async def tolerates_stale(self, call: ToolCall, action: Action) -> bool:
+    def tolerates_stale(self, call: ToolCall, action: Action) -> bool:
         """Whether a stale file is tolerated. The model sees what changed, so read rules apply."""
         judged = self._judged.get(call.id, JudgedCall())
         if self._records.observes or judged.at is None or judged.at.policy.stale != "context":
@@ -248,7 +255,7 @@ class GovernanceHook(Governance):
         """Restore the intent of a resumed or inherited task, or select `wanted`, the one given
         on the command line, for a new task."""
         active = self._log.state.intent
-        facts = (event.fact for event in self._log.events)
+        facts = (event.fact for event in of_kind(self._log.events, IntentSelected))
         self.active.inherited = next(
             (f.intent_id for f in facts if isinstance(f, IntentSelected) and f.by == "parent"), ""
         )
@@ -268,15 +275,12 @@ class GovernanceHook(Governance):
         self.active.remember(IntentDefinition(intent, file.policy))
         await anyio.to_thread.run_sync(self.active.take_lease)
         if active.by == "parent" and is_new:
-            await self.remind()
+            await self.after_cut()
 
     async def adopt(self, chosen: Chosen, call_id: str = "") -> None:
         await self.active.adopt(chosen.fact, chosen.definition, call_id)
 
-    def tools(self) -> Mapping[str, Tool[Any]]:
-        return self.own_tools
-
-    async def remind(self) -> None:
+    async def after_cut(self) -> None:
         definition = self.active.definition
         if definition is not None:
             try:
@@ -324,25 +328,28 @@ class GovernanceHook(Governance):
 
     # ── the end ─────────────────────────────────────────────────────────────────────────
 
-    async def ended(
-        self, call: ToolCall, action: Action, outcome: Outcome | None
-    ) -> Outcome | None:
+    async def ended(self, call: ToolCall, action: Action, outcome: Outcome) -> Outcome:
         written = None
-        if self.hooks is not _NO_HOOKS and outcome is not None:
+        if self.hooks is not NO_HOOKS:
             written = await self.changes.written(action)
             outcome = await self.hooks.ended(call, action, outcome)
         await self.changes.record(call, action, outcome, written)
         return outcome
 
-    async def check(self, act: Act, context: Callable[[ToolCall], ToolContext]) -> None:
-        await self.hooks.check(act, context)
+    async def interrupted(self, call: ToolCall, action: Action) -> None:
+        await self.changes.record(call, action, None, None)
+
+    async def end_turn(self, acting: Acting) -> None:
+        """Check the criteria of the intent."""
         state, definition = self._log.state, self.active.definition
         if state.completion is None or state.parent or definition is None:
             return
         intent = definition.intent
         if not intent.acceptance_criteria:
             return
-        checks = await check_criteria(intent, self.project.layout, act, context, self._notify)
+        checks = await check_criteria(
+            intent, self.project.layout, acting.act, acting.context, self._notify
+        )
         now = await anyio.to_thread.run_sync(self.project.ledger_state)
         self._log.append(CriteriaChecked(intent_id=intent.id, checks=checks, state_id=now))
         self._notify(format_results(intent.id, checks))
@@ -363,7 +370,6 @@ class GovernanceHook(Governance):
 
     async def end(self) -> None:
         self._ended.set()
-        await self.hooks.end()
         if not self.project.keeps_records:
             return
         await self._records.settle_rest()

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.core.asks import CATEGORY, AskCategory, AskKind, Ruling, ask
 from rookery.core.blocks import ToolCall
+from rookery.core.event_list import newest
 from rookery.core.facts import (
     HOOK_CHECK,
     Answered,
@@ -24,6 +25,7 @@ from rookery.core.facts import (
     Reminded,
     RequestStarted,
     StepCancelled,
+    TaskOpened,
     UserSpoke,
 )
 from rookery.core.modes import GOVERNANCE_FOLDER
@@ -31,7 +33,7 @@ from rookery.core.refusals import Refusal
 from rookery.core.replies import STOPPED_BY_HOOK
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Action, Judgement, Outcome
-from rookery.engine.ports.hooks import Governance, TaskLog, UserHooks, denial_of
+from rookery.engine.ports.hooks import Hook, SessionHook, TaskLog, denial_of
 from rookery.errors import Denied
 from rookery.governance.external_hooks.hook_answers import HookDecision, HookVerdict
 from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse
@@ -41,6 +43,7 @@ from rookery.governance.external_hooks.hook_runner import HookRunner
 from rookery.governance.external_hooks.hook_runs import CallSummary, ExternalHooks
 from rookery.governance.external_hooks.hook_trust import HookTrust
 from rookery.governance.layout import hook_trust_file
+from rookery.governance.oversight import was_resumed
 from rookery.platform.user_folders import Places
 from rookery.platform.wardens import Wardens
 
@@ -50,7 +53,7 @@ TOO_LATE = (
 )
 
 
-class HookedCalls(Governance, UserHooks):
+class HookedCalls(Hook, SessionHook):
     """Runs the hooks of one task and applies their verdicts."""
 
     def __init__(
@@ -59,14 +62,16 @@ class HookedCalls(Governance, UserHooks):
         log: TaskLog,
         problems: Sequence[str],
         judge: Callable[[str, str], Judgement],
+        start_soon: Callable[..., None] | None,
     ) -> None:
+        """Without `start_soon`, Notification hooks do not run."""
         self._hooks = hooks
         self._judge = judge
         self._log = log
         self._asks: dict[str, str] = {}
         self._contexts: dict[str, str] = {}
-        for problem in problems:
-            log.append(Noted(text=f"hooks: {problem}"))
+        self._problems = problems
+        self._start_soon = start_soon
 
     async def rewrite(self, call: ToolCall) -> ToolCall:
         """Run PreToolUse hooks, which may change the call. Raises `Denied`."""
@@ -95,12 +100,8 @@ class HookedCalls(Governance, UserHooks):
         known = not (judged.why_not or judged.too_deep)
         return CallSummary(commands=judged.commands, all_known=known)
 
-    async def ended(
-        self, call: ToolCall, action: Action, outcome: Outcome | None
-    ) -> Outcome | None:
+    async def ended(self, call: ToolCall, action: Action, outcome: Outcome) -> Outcome:
         """Run PostToolUse hooks and add their output to the result that the model reads."""
-        if outcome is None:
-            return None
         response = ToolResponse(text=outcome.text, failed=outcome.ending is not Ending.DONE)
         verdict = await self._hooks.after_tool(call, response, self._summary(call))
         self._show(verdict)
@@ -110,8 +111,13 @@ class HookedCalls(Governance, UserHooks):
         whole = "\n\n".join([text, *filter(None, added)])
         return replace(outcome, text=whole, halts=verdict.decision == "halt")
 
-    async def start_session(self, *, new: bool) -> None:
+    async def begin(self) -> None:
+        for problem in self._problems:
+            self._log.append(Noted(text=f"hooks: {problem}"))
+        new = isinstance(self._log.events[0].fact, TaskOpened) and not was_resumed(self._log)
         await self._event("SessionStart", {"source": "startup" if new else "resume"})
+        if self._start_soon and self.has_hooks_for("Notification"):
+            self._start_soon(self.notify_of_questions)
 
     @property
     def checks_messages(self) -> bool:
@@ -151,7 +157,7 @@ class HookedCalls(Governance, UserHooks):
         if verdict.decision.refuses:
             raise _denial(call, verdict)
 
-    async def condensing(self, trigger: str) -> str:
+    async def before_cut(self, trigger: str) -> str:
         """Why the conversation must not be condensed; empty if it may be."""
         verdict = await self._event("PreCompact", {"trigger": trigger, "custom_instructions": ""})
         if verdict.decision == "halt":
@@ -160,7 +166,7 @@ class HookedCalls(Governance, UserHooks):
             return verdict.reason or "The hook gave no reason."
         return ""
 
-    async def check(self, act: object, context: object) -> None:
+    async def end_turn(self, acting: object) -> None:
         """Run Stop hooks, which may keep the turn going."""
         event = "SubagentStop" if self._log.state.parent else "Stop"
         was_held, spoken_since = self._last_hold()
@@ -182,7 +188,7 @@ class HookedCalls(Governance, UserHooks):
     def _last_hold(self) -> tuple[bool, bool]:
         """Whether a hook last kept the turn going, and whether the user replied since."""
         spoken = False
-        for event in reversed(self._log.events):
+        for event in newest(self._log.events, CriteriaChecked, UserSpoke, Answered):
             match event.fact:
                 case CriteriaChecked(by_hook=True, failed=failed):
                     return failed, spoken
@@ -259,7 +265,7 @@ def open_hooks(
 
     def situation() -> Situation:
         now = log.state
-        facts = (event.fact for event in reversed(log.events))
+        facts = (event.fact for event in newest(log.events, RequestStarted))
         asked = next((fact for fact in facts if isinstance(fact, RequestStarted)), None)
         return Situation(
             session_id=task_id,
@@ -293,4 +299,4 @@ def open_hooks(
         state=texts,
     )
     problems = [*map(str, found.problems), *filter(None, [trust.problem])]
-    return HookedCalls(hooks, log, problems, judge)
+    return HookedCalls(hooks, log, problems, judge, background if interactive else None)

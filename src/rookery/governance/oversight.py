@@ -5,28 +5,35 @@ are governed.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from msgspec import Struct, convert, field
 
-from rookery.core.facts import Governed, Noted, TaskOpened, TaskReopened
+from rookery.core.event_list import of_kind
+from rookery.core.facts import Governed, Noted, TaskReopened
 from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.queries import KnownIntent
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Judgement
-from rookery.engine.ports.hooks import StoredJournals, TaskGovernance, TaskLog
+from rookery.engine.ports.hooks import SessionHook, StoredJournals, TaskLog
 from rookery.errors import StorageError
 from rookery.governance.layout import Layout, find_layout
 from rookery.platform.user_folders import Places
 
 if TYPE_CHECKING:
     from rookery.governance.hook import GovernanceHook
+    from rookery.governance.hooked_calls import HookedCalls
     from rookery.governance.project import GovernedProject
     from rookery.platform.wardens import Wardens
 
 Contents = Callable[[str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]]
+
+
+def was_resumed(log: TaskLog) -> bool:
+    return any(of_kind(log.events, TaskReopened))
 
 
 class Oversight(Struct):
@@ -51,8 +58,32 @@ class Oversight(Struct):
     def __post_init__(self) -> None:
         self.workspace = self.workspace.resolve()
 
-    def for_task(self, task_id: str, log: TaskLog) -> "TaskOversight":
-        return TaskOversight(self, task_id, log)
+    def hooks_of(
+        self, task_id: str, log: TaskLog
+    ) -> "tuple[GovernanceHook | None, HookedCalls | None]":
+        """Find out, when a task begins, whether it is governed and which hooks there are."""
+        task = self._governance_of(task_id, log)
+        own = self.workspace / GOVERNANCE_FOLDER
+        of_claude = self.settings.imports_hooks
+        if not self.places.any_hooks(self.workspace, own, of_claude=of_claude):
+            return task, None
+        from rookery.governance.hooked_calls import open_hooks
+
+        hooks = open_hooks(
+            self.settings,
+            self.workspace,
+            self.places,
+            task_id,
+            log,
+            trusted=self.trusted,
+            interactive=self.attended,
+            judge=self.judge,
+            wardens=self.wardens(),
+            background=self.start_soon,
+        )
+        if task:
+            task.hooks, task.announce = hooks, hooks.run_event
+        return task, hooks
 
     async def known(self) -> tuple[KnownIntent, ...]:
         """The intents of the workspace, those in progress first."""
@@ -72,131 +103,76 @@ class Oversight(Struct):
             )
         return self._projects[layout.root]
 
+    def _governance_of(self, task_id: str, log: TaskLog) -> "GovernanceHook | None":
+        governed = log.state.governed is not None
+        if not governed and was_resumed(log):
+            return None
+        found = find_layout(self.workspace, self.workspace)
+        if not governed and not self._decide_mode(log, found.layout is not None, found.notice):
+            return None
+        from rookery.governance.hook import GovernanceHook
+        from rookery.governance.intent_tools import intent_tools
 
-class TaskOversight(TaskGovernance):
-    """Finds out, when a task starts, whether it is governed and which hooks there are."""
-
-    def __init__(self, over: Oversight, task_id: str, log: TaskLog) -> None:
-        super().__init__()
-        self._over = over
-        self._task_id = task_id
-        self._log = log
-
-    async def begin(self) -> None:
-        task = await self._begin_governance()
-        over, log = self._over, self._log
-        of_claude, own = over.settings.imports_hooks, over.workspace / GOVERNANCE_FOLDER
-        if not over.places.any_hooks(over.workspace, own, of_claude=of_claude):
-            return
-        from rookery.governance.hooked_calls import open_hooks
-
-        hooks = open_hooks(
-            over.settings,
-            over.workspace,
-            over.places,
-            self._task_id,
+        task = GovernanceHook(
+            self.project(found.layout or Layout(self.workspace, self.workspace)),
+            task_id,
             log,
-            trusted=over.trusted,
-            interactive=over.attended,
-            judge=over.judge,
-            wardens=over.wardens(),
-            background=over.start_soon,
+            self.journals,
+            confines=self.confines,
+            contents=self.contents,
+            start_soon=self.start_soon,
         )
-        self.hooks = hooks
-        if task:
-            task.hooks, task.announce = hooks, hooks.run_event
-        else:
-            self.rules = hooks
-        await hooks.start_session(new=self._is_new() and isinstance(log.events[0].fact, TaskOpened))
-        if over.attended and hooks.has_hooks_for("Notification"):
-            over.start_soon(hooks.notify_of_questions)
+        task.tools = intent_tools(task)
+        task.on_begin = partial(self._begin, task, log)
+        return task
 
-    async def _begin_governance(self) -> "GovernanceHook | None":
-        state = self._log.state
-        if state.governed is None and not self._is_new():
-            return None
-        found = find_layout(self._over.workspace, self._over.workspace)
-        if state.governed is None and not self._decide_mode(found.layout is not None, found.notice):
-            return None
-        return await self._govern(
-            found.layout or Layout(self._over.workspace, self._over.workspace)
-        )
-
-    def _is_new(self) -> bool:
-        return not any(isinstance(event.fact, TaskReopened) for event in self._log.events)
-
-    def _decide_mode(self, has_intents: bool, notice: str) -> bool:
+    def _decide_mode(self, log: TaskLog, has_intents: bool, notice: str) -> bool:
         """Decide once, when the task starts, how it is governed. Returns whether it is."""
         from rookery.core.modes import GovernanceMode, RequestedModes, latched
 
-        wanted = GovernanceMode(self._over.settings.governance.mode)
+        wanted = GovernanceMode(self.settings.governance.mode)
         decided = latched(RequestedModes(user=wanted), there=has_intents)
         for text in filter(None, (decided.notice, notice)):
-            self._log.append(Noted(text=text))
+            log.append(Noted(text=text))
         if decided.mode in (GovernanceMode.AUTO, GovernanceMode.OFF):
             return False
-        self._log.append(convert({"mode": decided.mode.value}, Governed))
+        log.append(convert({"mode": decided.mode.value}, Governed))
         return True
 
-    async def _govern(self, layout: Layout) -> "GovernanceHook":
-        from rookery.governance.hook import GovernanceHook
-        from rookery.governance.intent_tools import intent_tools
+    async def _begin(self, task: "GovernanceHook", log: TaskLog) -> None:
+        """Record what a crash interrupted, check the ledger, and restore the intent."""
         from rookery.governance.project import warn_if_broken, why_broken
 
-        over, log = self._over, self._log
-        project = over.project(layout)
-        self.rules = task = GovernanceHook(
-            project,
-            self._task_id,
-            log,
-            over.journals,
-            confines=over.confines,
-            contents=over.contents,
-            start_soon=over.start_soon,
-        )
-        task.own_tools = intent_tools(task)
-        is_new = self._is_new()
+        project, is_new = task.project, not was_resumed(log)
         if project.keeps_records and await task.catch_up():
             if project.settings.trace.on_broken == "block":
-                task.judge.broken = await anyio.to_thread.run_sync(why_broken, project, over.places)
+                task.judge.broken = await anyio.to_thread.run_sync(why_broken, project, self.places)
             elif is_new:
-                over.start_soon(warn_if_broken, project, over.places, log)
-        await task.restore_intent(over.intent, is_new=is_new)
-        over.start_soon(task.renew_lease)
-        return task
+                self.start_soon(warn_if_broken, project, self.places, log)
+        await task.restore_intent(self.intent, is_new=is_new)
+        self.start_soon(task.renew_lease)
 
 
-class RewindGovernance(TaskGovernance):
-    """Governance for a rewind of a session that is not running: records the restored files."""
+async def rewind_hooks(
+    settings: Settings,
+    workspace: Path,
+    places: Places,
+    task_id: str,
+    log: TaskLog,
+    journals: StoredJournals,
+) -> Sequence[SessionHook]:
+    """The hooks for a rewind of a session that is not running: they record the restored files.
+    Interrupted calls are recorded first. Raises `StorageError`."""
+    from rookery.governance.hook import GovernanceHook
+    from rookery.governance.project import open_project
 
-    def __init__(
-        self,
-        settings: Settings,
-        workspace: Path,
-        places: Places,
-        task_id: str,
-        log: TaskLog,
-        journals: StoredJournals,
-    ) -> None:
-        super().__init__()
-        self._journals = journals
-        self._settings = settings
-        self._workspace = workspace.resolve()
-        self._places = places
-        self._task_id = task_id
-        self._log = log
-
-    async def begin(self) -> None:
-        """Record interrupted calls before files are restored. Raises `StorageError`."""
-        from rookery.governance.hook import GovernanceHook
-        from rookery.governance.project import open_project
-
-        layout = find_layout(self._workspace, self._workspace).layout
-        if self._log.state.governed is None or layout is None:
-            return
-        project = open_project(self._settings, layout, self._places)
-        self.rules = hook = GovernanceHook(project, self._task_id, self._log, self._journals)
-        if project.keeps_records:
-            await hook.catch_up()
-            if (why := await hook.retry_unwritten()) and project.blocks_unrecorded:
-                raise StorageError(f"Nothing was restored. {why}")
+    layout = find_layout(workspace, workspace).layout
+    if log.state.governed is None or layout is None:
+        return ()
+    project = open_project(settings, layout, places)
+    hook = GovernanceHook(project, task_id, log, journals)
+    if project.keeps_records:
+        await hook.catch_up()
+        if (why := await hook.retry_unwritten()) and project.blocks_unrecorded:
+            raise StorageError(f"Nothing was restored. {why}")
+    return hook, hook.changes

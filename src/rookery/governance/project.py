@@ -14,6 +14,7 @@ from rookery.core.limits import MIB
 from rookery.core.queries import KnownIntent
 from rookery.core.refusals import Refusal
 from rookery.core.settings import Settings
+from rookery.core.text.secrets_filter import SecretsFilter
 from rookery.engine.ports.hooks import TaskLog
 from rookery.governance.intents.intent import Intent, Policy, selectable
 from rookery.governance.intents.intent_context import MOST_RELATED, IntentBackground
@@ -23,7 +24,7 @@ from rookery.governance.intents.leases import Leases, Neighbours
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import Query
-from rookery.governance.ledger.ledger_recording import Recording, SecretsFilter
+from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.segments import newest_first
 from rookery.governance.ledger.state_files import LedgerUnwritable, known_heads
 from rookery.governance.ledger.traced import TracedRecord, records_on

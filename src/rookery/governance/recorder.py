@@ -13,6 +13,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core import event_list
 from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
@@ -251,7 +252,7 @@ class Recorder:
 
     def _has_ended(self, call_id: str) -> bool:
         """Whether the call has a result; it has none if its process was killed."""
-        facts = (event.fact for event in reversed(self._log.events))
+        facts = (event.fact for event in event_list.newest(self._log.events, ToolFinished))
         return any(isinstance(each, ToolFinished) and each.call_id == call_id for each in facts)
 
     async def settle_rest(self) -> None:
@@ -309,8 +310,7 @@ class Recorder:
     def entry(self, kind: Any, call: ToolCall, at: CallContext | None) -> LedgerEntry:
         state = self._log.state
         active = state.intent or IntentSelected(intent_id="")
-        events = reversed(self._log.events)
-        asked = next((each for each in events if isinstance(each.fact, RequestStarted)), None)
+        asked = next(event_list.newest(self._log.events, RequestStarted), None)
         return LedgerEntry(
             kind=kind,
             task_id=self._task_id,

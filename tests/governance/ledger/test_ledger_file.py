@@ -108,6 +108,16 @@ def test_processes_append_at_the_same_time(bench: LedgerBench):
     assert report.streams == count
 
 
+def test_a_record_of_another_thread_is_not_taken_for_a_change(bench: LedgerBench):
+    ledger = bench.ledger()
+    ledger.append(change("one", 0))
+    with ThreadPoolExecutor(1) as other:
+        appending = other.submit(lambda: [ledger.append(change("one", n)) for n in range(1, 60)])
+        while not appending.done():
+            assert ledger.has_last_record("one")
+    assert len(appending.result()) == 59
+
+
 @pytest.mark.parametrize("cut", [1, 2, 50, 600])
 def test_a_torn_line_is_repaired_or_moved_away(bench: LedgerBench, cut: int):
     bench.ledger().append(change("one", 1))

@@ -307,7 +307,8 @@ def open_folder(options: CommonOptions) -> GovernedFolder:
     found = find_layout(options.folder, repository_of(options.folder) or options.folder)
     if found.layout is None:
         raise CommandFailed(
-            found.notice or f"{options.folder} has no intents. To start: {NAME} intents init",
+            found.notice
+            or f"{options.folder.resolve()} has no intents. To start: {NAME} intents init",
             TraceExit.NOT_INITIALISED,
         )
     places = find_places(os.environ)

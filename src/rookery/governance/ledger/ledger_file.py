@@ -150,12 +150,14 @@ class Ledger:
     def has_last_record(self, task_id: str) -> bool:
         """Whether the task's last record is still where it was written; true if there is none,
         or if the file was sealed since."""
-        own = self._streams.get(task_id)
-        if own is None:
-            return True
-        if any(path.stat().st_ino == own.inode for path in sealed_files(self.folder)):
+        if task_id not in self._streams:
             return True
         with self._open() as active:
+            own = self._streams.get(task_id)  # not before: another thread may have been appending
+            if own is None or any(
+                path.stat().st_ino == own.inode for path in sealed_files(self.folder)
+            ):
+                return True
             return self._is_unchanged(own, active)
 
     def checkpoint(self, task_id: str) -> None:
