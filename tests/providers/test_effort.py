@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.blocks import Text
 from rookery.core.folds.history import Turn
@@ -10,7 +11,7 @@ from rookery.core.limits import EFFORTS, Effort
 from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import anthropic, openai, responses
 from rookery.providers.catalogue import find_model
-from rookery.providers.vendors import VENDORS
+from rookery.providers.vendors import VENDORS, Vendor, vendor_of
 from support.provider_validators import validate_anthropic, validate_chat, validate_responses
 
 REQUEST = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Go."),))])
@@ -106,7 +107,7 @@ def test_a_budget_that_would_not_fit_is_not_sent():
 def test_chat_sends_the_effort_in_the_vendors_form(
     vendor: str, effort: Effort, sent: dict[str, Any]
 ):
-    body = openai.body(REQUEST, THINKS, VENDORS[vendor], effort)
+    body = openai.body(REQUEST, THINKS, vendor_of(replace(THINKS, provider=vendor)), effort)
     validate_chat(body)
     assert said(body) == sent
 
@@ -129,5 +130,5 @@ def test_responses_send_the_effort_in_the_reasoning_field(effort: Effort, sent: 
 def test_a_model_without_reasoning_is_sent_no_effort(effort: Effort):
     assert said(anthropic.body(REQUEST, PLAIN, effort)) == {}
     assert said(responses.body(REQUEST, PLAIN, effort)) == {}
-    for vendor in VENDORS.values():
+    for vendor in (Vendor(), *VENDORS.values()):
         assert said(openai.body(REQUEST, PLAIN, vendor, effort)) == {}

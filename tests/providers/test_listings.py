@@ -61,6 +61,7 @@ async def test_a_list_is_read_in_the_shape_of_its_server(shape: dict[str, Any]):
 
 
 def test_every_shape_of_a_provider_is_recorded():
+    """Record the list of a new provider in the vectors, or name it as one of the same shape."""
     recorded = {shape["provider"] for shape in SHAPES}
     of_the_same_shape = {"responses", "roo", "zai"}
     listed = {name for name, row in PROVIDERS.items() if row.module not in ("bedrock", "vertex")}

@@ -102,12 +102,20 @@ async def test_an_error_code_is_found_at_any_nesting(ask):
     assert "Sorry." in str(received.error)
 
 
+async def test_a_model_that_the_provider_no_longer_has_is_not_suggested(ask):
+    problem = {"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}
+    received = await ask("anthropic", status(404, problem), model="claude-sonnet-5-5")
+    assert "Did you mean " in str(received.error)
+    assert "claude-sonnet-5-5" not in str(received.error).partition("Did you mean")[2]
+
+
 async def test_an_unknown_model_is_named_with_its_nearest_neighbours(ask):
     problem = {"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}
     received = await ask("anthropic", status(404, problem), model="claude-sonet-5-5")
     assert received.error.kind is FailureKind.NO_MODEL
     assert "has no model claude-sonet-5-5" in str(received.error)
     assert "Did you mean claude-sonnet-5-5" in str(received.error)
+    assert str(received.error).endswith("? Choose one with --model, or with /model in a session")
 
 
 async def test_the_model_of_another_provider_is_recognised(ask):
@@ -160,6 +168,18 @@ async def test_a_rejected_key_is_described_and_never_shown(ask, wire: str):
     assert received.error.kind is FailureKind.BAD_KEY
     assert key not in str(received.error)
     assert "the key from SOME_API_KEY" in str(received.error)
+
+
+@pytest.mark.parametrize(
+    ("source", "todo"),
+    [
+        ("from SOME_API_KEY", "Set another in SOME_API_KEY, or unset it and run: rookery auth"),
+        ("from ~/keys.toml", "Store another with: rookery auth anthropic"),
+    ],
+)
+async def test_a_rejected_key_says_how_to_use_another(ask, source: str, todo: str):
+    received = await ask("anthropic", status(401), api_key="k" * 20, key_source=source)
+    assert todo in str(received.error)
 
 
 async def test_another_key_in_an_error_is_not_shown_either(ask):

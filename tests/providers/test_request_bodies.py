@@ -6,13 +6,14 @@ import pytest
 from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from llm_server import say
 from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult
 from rookery.core.folds.history import Turn
 from rookery.engine.ports.model import ModelInfo, ModelRequest, ToolSpec
 from rookery.providers import anthropic, gemini, openai, responses
-from rookery.providers.vendors import VENDORS
+from rookery.providers.vendors import vendor_of
 from rookery.providers.wire_format import IMAGE_LEFT_OUT, decode_event, encode_body, safe_id
 from support.provider_validators import (
     validate_anthropic,
@@ -60,7 +61,7 @@ A_TALK = (
 
 
 def chat(request: ModelRequest, info: ModelInfo = SEES, vendor: str = "openai") -> dict[str, Any]:
-    return openai.body(request, info, VENDORS[vendor])
+    return openai.body(request, info, vendor_of(replace(info, provider=vendor)))
 
 
 SHAPE = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}

@@ -184,7 +184,7 @@ async def test_a_task_without_answers_is_named(tmp_path: Path):
     with pytest.raises(ProviderError, match=r"begins with 'Do part two\.'\. Add") as caught:
         await played(provider, after(0, "Do part two."))
     assert caught.value.kind is FailureKind.REJECTED
-    with pytest.raises(ProviderError, match="has 1 answers"):
+    with pytest.raises(ProviderError, match="has 1 answer, but"):
         await played(provider, after(1, "Do part one."))
 
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from llm_server import call, say, think
 from rookery.core.blocks import Image, Text, Thinking, ToolCall, ToolResult
@@ -14,7 +15,7 @@ from rookery.providers import openai
 from rookery.providers.catalogue import find_model
 from rookery.providers.openai import ChatReading
 from rookery.providers.registry import PROVIDERS
-from rookery.providers.vendors import VENDORS, vendor_of
+from rookery.providers.vendors import BY_MODEL, VENDORS, vendor_of
 from support.provider_validators import validate_chat
 
 PICTURE = Image(media_type="image/png", data="aGk=")
@@ -43,9 +44,8 @@ def sent(provider: str, request: ModelRequest, model: str = "m", **facts: Any) -
     return body
 
 
-def test_every_provider_of_this_wire_has_a_row():
-    of_this_wire = {name for name, row in PROVIDERS.items() if row.module == "openai"}
-    assert of_this_wire <= set(VENDORS)
+def test_every_row_is_of_a_provider():
+    assert {*VENDORS, *(provider for provider, _ in BY_MODEL)} <= set(PROVIDERS)
 
 
 def test_mistral_gets_ids_of_nine_letters_and_digits_that_belong_together():
@@ -161,3 +161,15 @@ def test_reasoning_of_mistral_is_read_from_its_parts():
     ]
     chunks = list(reading.read_event({"choices": [{"delta": {"content": parts}}]}))
     assert [chunk.text for chunk in chunks if hasattr(chunk, "text")] == ["Hm.", "Yes."]
+
+
+@pytest.mark.parametrize("provider", sorted(VENDORS))
+def test_turns_of_the_last_request_are_sent_as_if_they_were_new(provider: str):
+    info = ModelInfo(id="anthropic/m", provider=provider, thinking=True)
+    vendor, repeated = vendor_of(info), openai.RepeatedTurns()
+    first = talk(Text(text="Go on."), images=True)
+    answer = Turn("assistant", (ToolCall(id="call_1", name="read file", arguments={}),))
+    turns = [*first.turns, answer, Turn("user", (ToolResult(call_id="call_1", text="B"),))]
+    for request in (first, replace(first, turns=turns), replace(first, turns=turns[:1])):
+        again = openai.body(request, info, vendor, repeated=repeated)
+        assert again == openai.body(request, info, vendor)

@@ -4,6 +4,7 @@ Differences between servers are data: rows of `VENDORS` in `vendors.py`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -36,6 +37,7 @@ from rookery.providers.vendors import (
 )
 from rookery.providers.wire_format import (
     IMAGES_OF_A_RESULT,
+    Repeated,
     bearer,
     count,
     detail_of_stop,
@@ -244,10 +246,22 @@ headers = bearer
 _CACHED = {"type": "ephemeral"}
 
 
+class RepeatedTurns:
+    """The turns of the last request, fitted and in the provider's format."""
+
+    def __init__(self) -> None:
+        self.fitted = Repeated[Turn]()
+        self.messages = Repeated[Sequence[dict[str, Any]]]()
+
+
 class ChatProvider(WireProvider):
+    @cached_property
+    def _repeated(self) -> RepeatedTurns:
+        return RepeatedTurns()
+
     def ask(self, request: ModelRequest) -> Question:
         vendor = vendor_of(self.model)
-        payload = body(request, self.model, vendor, self.effort)
+        payload = body(request, self.model, vendor, self.effort, self._repeated)
         return PATH, payload, ChatReading(self.model, returned=vendor.returns_reasoning)
 
 
@@ -255,13 +269,21 @@ PROVIDER = ChatProvider
 
 
 def body(
-    request: ModelRequest, model: ModelInfo, vendor: Vendor, effort: Effort = "unspecified"
+    request: ModelRequest,
+    model: ModelInfo,
+    vendor: Vendor,
+    effort: Effort = "unspecified",
+    repeated: RepeatedTurns | None = None,
 ) -> dict[str, Any]:
     """The request in the provider's format."""
+    repeated = repeated or RepeatedTurns()
     returns = vendor.returns_reasoning and model.thinking
     source = SOURCE if vendor.keeps_reasoning or returns else ""
-    turns = sendable(request.turns, source, images=model.images)
-    messages = [message for turn in turns for message in _messages(turn, returns)]
+    turns = sendable(request.turns, source, images=model.images, repeated=repeated.fitted)
+    how = returns, vendor.short_ids
+    made = repeated.messages.make(lambda turn: [*_messages(turn, returns)], turns, how)
+    # copies, because some vendors need them changed
+    messages = [{**message} for each in made for message in each]
     if request.system.strip():
         messages.insert(0, {"role": "system", "content": request.system})
     if vendor.reports_cost and model.id.startswith("anthropic/"):

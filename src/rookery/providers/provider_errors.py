@@ -7,9 +7,7 @@ phrases last.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any
 
@@ -21,110 +19,13 @@ from rookery.errors import ProviderError
 from rookery.providers.catalogue import known_models
 from rookery.providers.listener import Addressee
 from rookery.providers.registry import BY_KEY
+from rookery.providers.retry_delay import retry_delay
 
 _REQUEST_IDS = ("request-id", "x-request-id", "x-amzn-requestid")
-_SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
-_RESETS = (
-    ("anthropic-ratelimit-requests-reset", "anthropic-ratelimit-requests-remaining"),
-    ("anthropic-ratelimit-tokens-reset", "anthropic-ratelimit-tokens-remaining"),
-    ("x-ratelimit-reset-requests", "x-ratelimit-remaining-requests"),
-    ("x-ratelimit-reset-tokens", "x-ratelimit-remaining-tokens"),
-    ("x-ratelimit-reset", "x-ratelimit-remaining"),
-)
-
-
-def retry_delay(
-    headers: Mapping[str, str], delays: Sequence[object] = (), *, now: datetime | None = None
-) -> float | None:
-    """Seconds to wait; None if no usable time is given. Times in the past are not usable.
-
-    `delays` are durations such as "17s" from the body.
-    """
-    now = now or datetime.now(UTC)
-    if (milliseconds := _number(headers.get("retry-after-ms", ""))) is not None:
-        return milliseconds / 1000
-    if (named := _seconds(headers.get("retry-after", ""), now)) is not None:
-        return named
-    if spans := _known(_span(str(delay)) for delay in delays):
-        return max(spans)
-    exhausted = [reset for reset, left in _RESETS if headers.get(left, "").strip() == "0"]
-    candidates = exhausted or [reset for reset, _ in _RESETS]
-    resets = _known(_moment_or_span(headers.get(reset, ""), now) for reset in candidates)
-    if not resets:
-        return None
-    return max(resets) if exhausted else min(resets)
-
-
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
-
-
-def _seconds(text: str, now: datetime) -> float | None:
-    if text.strip()[:1].isalpha():
-        return _until(text, now)
-    return _number(text)
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 < value < float("inf") else None
-
-
-def _until(text: str, now: datetime) -> float | None:
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return _ahead(moment, now)
-
-
-def _ahead(moment: datetime, now: datetime) -> float | None:
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    seconds = (aware - now).total_seconds()
-    return seconds if seconds > 0 else None
-
-
-def _moment_or_span(text: str, now: datetime) -> float | None:
-    if (number := _number(text)) is not None:
-        return _epoch_or_seconds(number, now)
-    if (span := _span(text)) is not None:
-        return span
-    try:
-        return _ahead(datetime.fromisoformat(text), now)
-    except ValueError:
-        return None
-
-
-def _epoch_or_seconds(number: float, now: datetime) -> float | None:
-    """Some servers give a timestamp, in seconds or milliseconds; others the remaining seconds."""
-    if number > 1e11:
-        number /= 1000
-    if number > 1e9:
-        number -= now.timestamp()
-    return number if number > 0 else None
-
-
-def _span(text: str) -> float | None:
-    """Seconds of "1h2m3.5s" or "20ms"."""
-    match = _SPAN.fullmatch(text.strip())
-    if match is None or not any(match.groups()):
-        return None
-    try:
-        hours, minutes, seconds, milliseconds = (float(part or 0) for part in match.groups())
-    except ValueError:
-        return None
-    total = hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
-    return total if total > 0 else None
-
-
 SHOWN_BYTES = 2048
 
 _DEEPEST = 8
 _CODE_KEYS = frozenset(("code", "type", "status", "reason", "error_type"))
-
 
 _OVERFLOW_CODES = frozenset(
     ("context_length_exceeded", "request_too_large", "exceed_context_size_error")
@@ -345,21 +246,18 @@ def _means_no_credit(said: _ReportedFailure) -> bool:
 
 
 def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str:
-    name = to.provider
+    name, clause = to.provider, detail.rstrip(".")
     match kind:
         case FailureKind.OVERFLOW:
             return f"The request is too long for {to.model}: {detail}"
         case FailureKind.NO_CREDIT:
             return f"The account at {name} has no credit: {detail}"
         case FailureKind.BAD_KEY if not to.secret and not to.key_source:
-            return f"{name} {KEY_NOT_GIVEN}: {detail}. Run: {NAME} auth {name}"
+            return f"{name} {KEY_NOT_GIVEN}: {clause}. Run: {NAME} auth {name}"
         case FailureKind.BAD_KEY:
-            return (
-                f"{name} {KEY_NOT_ACCEPTED} {to.key_source}: {detail}. "
-                f"Set another, or run: {NAME} auth {name}"
-            )
+            return f"{name} {KEY_NOT_ACCEPTED} {to.key_source}: {clause}. {_another_key(to)}"
         case FailureKind.NO_MODEL:
-            return f"{name} has no model {to.model}: {detail.rstrip('.')}. {_suggestion(to)}"
+            return f"{name} has no model {to.model}: {clause}. {_suggestion(to)}"
         case FailureKind.BROKEN_HISTORY:
             return f"{name} rejected the conversation: {detail}"
         case FailureKind.REFUSED:
@@ -368,15 +266,26 @@ def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str
             return f"{name} is busy or overloaded ({status}): {detail}"
         case _ if status == 404:
             return (
-                f"Nothing found at that address of {to.host} (404): {detail}. Check the base URL."
+                f"Nothing found at that address of {to.host} (404): {clause}. Check the base URL."
             )
         case _ if status == 403 and to.secret:
             return (
-                f"{name} rejected the request (403): {detail}. The key {to.key_source} may not be "
-                f"allowed to do this; set another, or run: {NAME} auth {name}"
+                f"{name} rejected the request (403): {clause}. The key {to.key_source} may not be "
+                f"allowed to do this. {_another_key(to)}"
             )
         case _:
             return f"{name} rejected the request ({status}): {detail}"
+
+
+def _another_key(to: Addressee) -> str:
+    """How to use another key: a variable comes before a stored one."""
+    variable = to.key_source.removeprefix("from ")
+    if variable.isupper():
+        return f"Set another in {variable}, or unset it and run: {NAME} auth {to.provider}"
+    return f"Store another with: {NAME} auth {to.provider}"
+
+
+_CHOOSE = "Choose one with --model, or with /model in a session"
 
 
 def _suggestion(to: Addressee) -> str:
@@ -385,10 +294,11 @@ def _suggestion(to: Addressee) -> str:
     elsewhere = [each for each in BY_KEY if to.model in known_models(each)]
     if elsewhere and to.model not in to.known_models:
         return f"It is a model of {elsewhere[0]}: use --provider {elsewhere[0]}"
-    close = get_close_matches(to.model, to.known_models, n=3, cutoff=0.4)
+    others = [known for known in to.known_models if known != to.model]
+    close = get_close_matches(to.model, others, n=3, cutoff=0.4)
     if close:
-        return f"Did you mean {', '.join(close)}?"
-    return f"{NAME} models {to.provider}{to.address_flag} lists its models"
+        return f"Did you mean {', '.join(close)}? {_CHOOSE}"
+    return f"{NAME} models {to.provider}{to.address_flag} lists its models. {_CHOOSE}"
 
 
 def _long_wait(seconds: float) -> str:

@@ -153,7 +153,16 @@ LOCAL = tuple(name for name, row in PROVIDERS.items() if row.local)
 NAMES = (*BASE_URLS, "local", "scripted")
 _ENDINGS = {"anthropic": "/v1", "azure": "/openai/v1", "vertex": "/publishers/google"}
 """What people add to an address although it is part of the path."""
-OTHER_NAMES = {"openai-native": "responses"}
+OTHER_NAMES = {
+    "openai-native": "responses",
+    "claude": "anthropic",
+    "chatgpt": "openai",
+    "gpt": "openai",
+    "google": "gemini",
+    "google-vertex": "vertex",
+    "grok": "xai",
+    "amazon-bedrock": "bedrock",
+}
 """Names of providers in other programs."""
 
 DEFAULT_MODELS = {

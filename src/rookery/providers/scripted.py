@@ -22,6 +22,7 @@ import yaml
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import StopReason, Usage
 from rookery.core.limits import FailureKind
+from rookery.core.text.terminal_text import counted
 from rookery.engine.ports.model import (
     CallChunk,
     Chunk,
@@ -152,7 +153,7 @@ async def performance(
     if number >= len(scenes):
         raise ProviderError(
             (
-                f"The script has {len(scenes)} answers, but the model was asked once "
+                f"The script has {counted(len(scenes), 'answer')}, but the model was asked once "
                 "more. Add an answer."
             ),
             kind=FailureKind.REJECTED,

@@ -1,7 +1,7 @@
 """How servers of the chat completions wire differ, as data.
 
-`VENDORS` has a row per provider. `BY_MODEL` has rows for models that differ from the others of
-their provider, by the beginning of their names.
+`VENDORS` has a row for each provider that differs from a plain `Vendor`. `BY_MODEL` has rows for
+models that differ from the others of their provider, by the beginning of their names.
 """
 
 import hashlib
@@ -80,8 +80,6 @@ VENDORS = {
     "cerebras": Vendor(output_limit="max_completion_tokens", efforts=_LOW_TO_HIGH),
     "moonshot": Vendor(returns_reasoning=True, switch="thinking", efforts=_NO_EFFORTS),
     "zai": Vendor(returns_reasoning=True, switch="thinking", efforts=_LOW_TO_MAX),
-    "github": Vendor(),
-    **dict.fromkeys(("ollama", "lmstudio", "vllm"), Vendor()),
 }
 BY_MODEL = {
     ("groq", "openai/gpt-oss"): Vendor(

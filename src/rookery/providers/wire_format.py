@@ -7,8 +7,8 @@ repeat an event's name in its data.
 
 import hashlib
 import json
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import AsyncIterable, Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -224,8 +224,32 @@ def detail_of_stop(reason: StopReason, word: object, said: str = "") -> str:
     return ""
 
 
+T = TypeVar("T")
+
+
+class Repeated(Generic[T]):
+    """What was made of the turns of the last request. The next one repeats them, and adds some."""
+
+    def __init__(self) -> None:
+        self._how: Hashable = None
+        self._made: dict[int, tuple[Turn, T]] = {}
+
+    def make(self, make: Callable[[Turn], T], turns: Sequence[Turn], how: Hashable) -> list[T]:
+        """`make` of each turn, which depends on nothing but the turn and `how`."""
+        before = self._made if how == self._how else {}
+        self._how, self._made = how, {}
+        for turn in turns:
+            self._made[id(turn)] = before.get(id(turn)) or (turn, make(turn))
+        return [self._made[id(turn)][1] for turn in turns]
+
+
 def sendable(
-    turns: Iterable[Turn], source: str, *, images: bool, signs_last_part: bool = False
+    turns: Sequence[Turn],
+    source: str,
+    *,
+    images: bool,
+    signs_last_part: bool = False,
+    repeated: Repeated[Turn] | None = None,
 ) -> list[Turn]:
     """The turns as one wire family accepts them.
 
@@ -233,15 +257,20 @@ def sendable(
     disappear and their neighbours are merged, so that roles still alternate. Ids and names of calls
     become valid for every provider. With `signs_last_part`, reasoning may be the last block.
     """
-    kept: list[Turn] = []
-    for turn in turns:
+
+    def fitted(turn: Turn) -> Turn:
         fitting = [_fit(block, images) for block in turn.blocks if _fits(block, source)]
         blocks = tuple(fitting) if signs_last_part else _without_loose_reasoning(fitting)
-        if all(isinstance(block, Thinking) for block in blocks):
-            continue
-        if kept and kept[-1].role == turn.role:
-            blocks = (*kept.pop().blocks, *blocks)
-        kept.append(Turn(turn.role, blocks))
+        empty = all(isinstance(block, Thinking) for block in blocks)
+        return Turn(turn.role, () if empty else blocks)
+
+    kept: list[Turn] = []
+    how = source, images, signs_last_part
+    for turn in (repeated or Repeated[Turn]()).make(fitted, turns, how):
+        if kept and turn.blocks and kept[-1].role == turn.role:
+            kept.append(Turn(turn.role, (*kept.pop().blocks, *turn.blocks)))
+        elif turn.blocks:
+            kept.append(turn)
     return kept
 
 

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.main import run
+from rookery.core.facts import TaskOpened
 from support.file_keyring import FILE, MOOD
+from support.stored_sessions import keep
 from support.text_process import start_text
 
 Captured = pytest.CaptureFixture[str]
@@ -80,6 +82,15 @@ class TestWithAKeyring:
         assert machine.run("auth", "logout", "anthropic").returncode == 0
         assert machine.kept() == {}
         assert machine.run("auth", "status").returncode == 1
+
+    def test_a_bundle_is_made_only_if_the_stored_key_can_be_searched_for(self, machine: Machine):
+        machine.run("auth", "anthropic", given=f"{SECRET}\n")
+        keep("shared", TaskOpened(text=f"use {SECRET}"))
+        asked = ("export", "shared", "--format", "bundle", "-o", "out.zip")
+        refused = machine.run(*asked, **{MOOD: "locked"})
+        assert (refused.returncode, Path("out.zip").exists()) == (2, False)
+        assert "Unlock it" in refused.stderr
+        assert "Replaced: key 1." in machine.run(*asked).stderr
 
     def test_the_environment_comes_first_and_the_keyring_is_not_read(self, machine: Machine):
         machine.run("auth", "anthropic", given=f"{SECRET}\n")

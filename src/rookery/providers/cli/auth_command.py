@@ -6,7 +6,7 @@ Keys are in the system keyring or in a file only the user can read.
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,8 @@ KEY_PAGES = {
     "gemini": "https://aistudio.google.com/apikey",
 }
 """Where a user gets a key."""
+SHORTEST_KEY = 25
+"""Characters; the names of providers are shorter."""
 
 
 def key_variable(provider: str, environ: Mapping[str, str]) -> str:
@@ -92,14 +94,22 @@ def auth(words: Sequence[str], in_file: bool, verbose: bool, form: str) -> int:
             )
 
 
-def known_provider(given: str) -> str:
-    provider = OTHER_NAMES.get(given, given)
-    if provider in NAMES and provider not in _VARIABLES:
+def known_provider(given: str, known: Collection[str] = tuple(_VARIABLES)) -> str:
+    """The provider with this name, in any case. Raises `SettingsError` if it has no key."""
+    provider = OTHER_NAMES.get(given.lower(), given.lower())
+    if not provider:
+        raise SettingsError("Type a number or a name.")
+    if len(provider) >= SHORTEST_KEY:
+        raise SettingsError(
+            "This looks like a key. Name its provider first; you are asked for the key next, and "
+            "it is not shown."
+        )
+    if provider in NAMES and provider not in known:
         raise SettingsError(
             f"{provider} needs no key. Use it with: {NAME} --provider {provider} -m MODEL"
         )
-    if provider not in _VARIABLES:
-        raise no_such_provider(given, tuple(_VARIABLES))
+    if provider not in known:
+        raise no_such_provider(given, tuple(known))
     return provider
 
 
@@ -159,8 +169,8 @@ def _typed_key(provider: str) -> str:
     if page := KEY_PAGES.get(provider):
         print(f"Get a key at {page}")
     if provider != SIGN_IN:
-        return getpass(f"Key for {provider}: ")
-    key = getpass(f"Key for {provider}, or Enter to sign in with a browser: ")
+        return getpass(f"Key for {provider} (not shown): ")
+    key = getpass(f"Key for {provider} (not shown), or Enter to sign in with a browser: ")
     return key if key.strip() else _signed_in()
 
 
@@ -199,17 +209,20 @@ def _in_file(provider: str, keys_file: Path) -> str:
     return f"The key for {provider} is stored in {keys_file}, which only you can read."
 
 
-def _log_out(provider: str, keys_file: Path) -> int:
+def remove_key(provider: str, keys_file: Path) -> bool:
+    """Remove a stored key. Whether there was one."""
     try:
-        gone = [forget_in_keyring(keys_file, provider), forget_key(keys_file, provider)]
+        return any([forget_in_keyring(keys_file, provider), forget_key(keys_file, provider)])
     except NoKeyring as error:
         raise SettingsError(
             f"The key for {provider} is in the system keyring and cannot be removed: "
             f"{error}. Unlock the keyring, then try again."
         ) from error
-    print(
-        f"The key for {provider} was removed." if any(gone) else f"No key for {provider} is stored."
-    )
+
+
+def _log_out(provider: str, keys_file: Path) -> int:
+    gone = remove_key(provider, keys_file)
+    print(f"The key for {provider} was removed." if gone else f"No key for {provider} is stored.")
     variable = key_variable(provider, os.environ)
     if os.environ.get(variable):
         print(f"note: {variable} is still set and is used.")

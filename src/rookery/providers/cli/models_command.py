@@ -81,6 +81,7 @@ def command(
     default model. Lists of providers are stored; --refresh fetches them again. Local servers are
     asked every time. `describe` stores facts about a model in your settings.
     """
+    words = words[1:] if words[:1] == ("list",) else words
     if probe and len(words) <= 1:
         from rookery.providers.cli.probe_command import probe_model
 
