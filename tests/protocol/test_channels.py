@@ -105,6 +105,15 @@ async def test_a_plain_file_can_be_standard_input_and_output(tmp_path: Path):
     assert (tmp_path / "out").read_bytes() == b"three\n"
 
 
+async def test_the_empty_device_can_be_standard_input_and_output():
+    nothing = os.open(os.devnull, os.O_RDWR)
+    channel = LineChannel(DescriptorStream(nothing, nothing))
+    await channel.send([b"one"])
+    with pytest.raises(ChannelEnded):
+        await channel.receive()
+    os.close(nothing)
+
+
 async def test_writing_to_a_pipe_without_a_reader_ends_the_channel():
     reads, writes = os.pipe()
     os.close(reads)

@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.protocol.channels import MemoryChannel, memory_channels
-from rookery.protocol.jsonrpc import OUTBOX, REQUESTS_AT_ONCE, Disconnected, Params, Peer, RpcError
+from rookery.protocol.jsonrpc import (
+    OUTBOX,
+    REFUSED,
+    REQUESTS_AT_ONCE,
+    Disconnected,
+    Params,
+    Peer,
+    RpcError,
+)
 from support.protocol_hosts import Caller
 
 pytestmark = pytest.mark.anyio
@@ -150,6 +158,28 @@ async def test_both_sides_call_each_other():
             group.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("first", [{"result": "no"}, {"error": {"code": 1, "message": "no"}}])
+async def test_the_first_response_to_a_call_counts(first: dict[str, Any]):
+    answers = [{"id": True, "result": "yes"}, {"id": 1, **first}, {"id": 1, "result": "yes"}]
+    heard: list[str] = []
+    with memory_channels() as (near, far):
+        asker = Peer(far, Echo())
+
+        async def ask() -> None:
+            try:
+                heard.append(await asker.call("ask"))
+            except RpcError as error:
+                heard.append(str(error))
+            await near.aclose()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(asker.run)
+            group.start_soon(ask)
+            await near.receive()
+            await near.send([json.dumps({"jsonrpc": "2.0", **each}).encode() for each in answers])
+    assert heard == ["no"]
+
+
 async def test_requests_run_concurrently():
     service = Echo()
     async with echo_server(service) as channel:
@@ -219,6 +249,22 @@ async def test_a_client_that_never_reads_is_cut_off():
         assert sent == pytest.approx(OUTBOX // len(big) + REQUESTS_AT_ONCE, rel=0.2)
         received = [json.loads(await channel.receive())["id"] for _ in range(sent)]
         assert received == list(range(sent))
+
+
+async def test_a_peer_that_refuses_requests_goes_on_reading():
+    with memory_channels() as (near, far):
+        peer = Peer(far, Echo(), refuse_above=2)
+        async with anyio.create_task_group() as group:
+            group.start_soon(peer.run)
+            client = Caller(near)
+            for number in (1, 2, 3):
+                await client.say(id=number, method="wait")
+            refused = await client.receive()
+            assert (refused["id"], refused["error"]["code"]) == (3, REFUSED)
+            group.start_soon(peer.call, "ask")
+            asked = await client.receive()
+            await near.send([b'{"jsonrpc":"2.0","id":%d,"result":1}' % asked["id"]])
+            group.cancel_scope.cancel()
 
 
 async def test_requests_sent_before_the_end_are_still_answered():

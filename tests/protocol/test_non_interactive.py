@@ -41,6 +41,10 @@ def asked(kind: AskKind, text: str = "") -> Asked:
         (asked(AskKind.USE_MCP_SERVER), Say("no", NOT_APPROVED, by="policy")),
         (asked(AskKind.COMPLETION_RESULT), Say("yes", by="policy")),
         (asked(AskKind.FOLLOWUP, QUESTION), Say("message", "this", by="policy")),
+        (
+            Asked(ask_id="q", ask=AskKind.FOLLOWUP, text=QUESTION, title="The MCP server x asks"),
+            Say("message", NOT_APPROVED, by="policy"),
+        ),
         (asked(AskKind.FOLLOWUP, "Which?"), Say("message", DECIDE_YOURSELF, by="policy")),
         (asked(AskKind.RESUME_TASK), Say("yes", by="policy")),
         (asked(AskKind.RESUME_COMPLETED_TASK), Say("yes", by="policy")),

@@ -148,8 +148,9 @@ class DescriptorStream(ByteStream):
 
 
 async def _until(ready: Callable[[int], Awaitable[None]], descriptor: int) -> None:
-    """A regular file cannot be waited for, and is always ready."""
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+    """Files and devices such as /dev/null cannot be waited for, and are always ready."""
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind) or (stat.S_ISCHR(kind) and not os.isatty(descriptor)):
         await anyio.lowlevel.checkpoint()
     else:
         await ready(descriptor)

@@ -25,6 +25,7 @@ from rookery.core.commands import (
     SwitchMode,
     SwitchModel,
 )
+from rookery.core.event_list import EventList
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
@@ -69,7 +70,6 @@ HELP = """\
 
 _NAMES = ("help", *(line.split()[0].removeprefix("/") for line in HELP.splitlines()), "stop")
 _COMMAND = re.compile(r"/(?P<name>[a-z][a-z0-9_-]*)(?=\s|$)")
-MOST_NAMED = 20
 NEAR_MISS = 0.65
 NONE = "none"
 """The argument for no intent."""
@@ -81,8 +81,9 @@ def looks_like_a_command(line: str) -> bool:
     return found is not None and not os.path.exists(found[0])
 
 
-def no_such_command(line: str, known: Collection[str]) -> str:
-    """The error for a line with an unknown command; empty if it is known."""
+def no_such_command(line: str, known: Collection[str], more: str = "") -> str:
+    """The error for a line with an unknown command; empty if it is known. `more` says where all
+    are listed, if none is similar."""
     found = _COMMAND.match(line.strip())
     if not found or found["name"] in known or not looks_like_a_command(line):
         return ""
@@ -90,11 +91,9 @@ def no_such_command(line: str, known: Collection[str]) -> str:
         return ANSWERS[found["name"]]
     if found["name"] in {*_NAMES, *ALIASES, *IN_PLAIN}:
         return only_in_a_session(found["name"])
-    near = (
-        get_close_matches(found["name"], known, n=3, cutoff=NEAR_MISS) or sorted(known)[:MOST_NAMED]
-    )
-    there = ", ".join(f"/{name}" for name in near)
-    return f"No such command: /{found['name']}." + (f" Known: {there}." if there else "")
+    near = get_close_matches(found["name"], known, n=3, cutoff=NEAR_MISS)
+    there = f"Known: {', '.join(f'/{name}' for name in near)}." if near else more
+    return f"No such command: /{found['name']}. {there}".rstrip()
 
 
 class Vocabulary(Struct, frozen=True, kw_only=True):
@@ -154,7 +153,7 @@ class SlashLines:
     ) -> None:
         """`level` is that of the run."""
         self._task_id = task_id
-        self._events = list(stored)
+        self._events = stored.copy() if isinstance(stored, EventList) else EventList(stored)
         self._vocabulary = vocabulary
         # how an earlier run was allowed to act says nothing about this one
         self.level = level
@@ -229,6 +228,8 @@ class SlashLines:
         ours = bare if bare in known else ALIASES.get(bare, bare)
         if f"/{ours}" in doings:
             return doings[f"/{ours}"](rest.strip())
+        if bare in self._vocabulary.modes and bare not in known:
+            return self._switch(bare)
         if ours in IN_PLAIN and ours not in known:
             return LineOutcome(words=IN_PLAIN[ours])
         wrong = no_such_command(line, {*known, *_NAMES})

@@ -27,6 +27,7 @@ from rookery.core.facts import (
 )
 from rookery.core.queries import Asking, Query
 from rookery.core.text.characters import whole_values
+from rookery.core.text.terminal_text import counted
 from rookery.errors import CommandRejected
 
 T = TypeVar("T")
@@ -248,7 +249,7 @@ def chosen(answer: str, offered: list[OfferedAnswer]) -> OfferedAnswer:
 
 
 _CEILINGS = {
-    "requests": "This session has reached its limit of {count:.0f} requests (max_requests).",
+    "requests": "This session has reached its limit of {requests} (max_requests).",
     "cost": "This session has reached its limit of ${count:.2f} (max_cost).",
     "tokens": "This session has reached its limit of {count:,.0f} tokens (max_tokens).",
     "seconds": "This session has reached its limit of {minutes:.3g} minutes of work (max_minutes).",
@@ -260,6 +261,7 @@ def ceiling(text: str) -> str:
     try:
         said = json.loads(text)
         count = float(said["count"])
-        return _CEILINGS[said["type"]].format(count=count, minutes=count / 60)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        requests = counted(round(count), "request")
+        return _CEILINGS[said["type"]].format(count=count, requests=requests, minutes=count / 60)
+    except (ValueError, OverflowError, KeyError, TypeError, RecursionError):
         return "This session has reached its limit."

@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery.core.commands import repeated_field
+from rookery.core.text.characters import whole_values
 from rookery.errors import CommandRejected, RookeryError, SettingsError, StorageError
 from rookery.protocol.channels import Channel, ChannelEnded, TooLong
 from rookery.protocol.codec import answer_to_json
@@ -37,12 +38,12 @@ CANCELLED = -32800
 REQUESTS_AT_ONCE = 64
 """Concurrent requests of the other side; more wait."""
 _MESSAGES_PER_TURN = 50
-_SECONDS_TO_FINISH = 5.0
+_GRACE = 5.0
 Params: TypeAlias = dict[str, Any] | list[Any] | None
 Number: TypeAlias = int | float | str | None
 _NUMBERS = (int, float, str, NoneType)
 _PARAMS = (dict, list, NoneType)
-_decode = msgspec.json.Decoder().decode
+_decode_strictly = msgspec.json.Decoder().decode
 _debug = logging.getLogger(__name__)
 
 FAILED = -32000
@@ -179,16 +180,19 @@ class Peer:
     """This side of a connection. It works while `run` does."""
 
     def __init__(
-        self, channel: Channel, service: Service, *, grace: float = _SECONDS_TO_FINISH
+        self, channel: Channel, service: Service, *, grace: float = _GRACE, refuse_above: int = 0
     ) -> None:
-        """`grace` is the time to finish requests after the other side has closed."""
+        """`grace` is the time to finish requests after the other side has closed. Above a limit,
+        requests wait, and what follows them too. With `refuse_above` they are refused: then a
+        request may wait for an answer of the other side that comes later."""
         self._channel = channel
         self._service = service
         self._grace = grace
         self._numbers = count(1)
         self._calls: dict[int, _OutgoingCall] = {}
         self._outbox = Outbox()
-        self._requests = anyio.Semaphore(REQUESTS_AT_ONCE)
+        self._requests = anyio.Semaphore(refuse_above or REQUESTS_AT_ONCE)
+        self._refuses = refuse_above > 0
         self._running: dict[Number, anyio.CancelScope] = {}
 
     async def run(self) -> None:
@@ -216,7 +220,7 @@ class Peer:
             self._post({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
             await call.ended.wait()
         finally:
-            del self._calls[number]
+            self._calls.pop(number, None)
         if call.outcome.error:
             raise call.outcome.error
         return call.outcome.result
@@ -286,7 +290,8 @@ class Peer:
             case {"jsonrpc": "2.0", "method": str(method), **rest} if _is_sound(rest):
                 await self._take_request(method, rest, working)
             case {"jsonrpc": "2.0", "id": int(number), **rest} if {"result", "error"} & {*rest}:
-                if call := self._calls.get(number):
+                # the first response counts, and True is no id
+                if type(number) is int and (call := self._calls.pop(number, None)):
                     call.end(_outcome(rest))
             case {"jsonrpc": "2.0", "id": _, "error": _}:
                 _debug.warning("the other side reports: %s", message["error"])
@@ -308,8 +313,13 @@ class Peer:
                 # a bug that one message ran into is no reason to hear no others
                 _debug.exception("notification %s failed", method)
             return
+        if self._refuses and not self._requests.value:
+            said = "Too many requests at once. Nothing was done."
+            await self._complain(rest["id"], REFUSED, said)
+            return
         await self._requests.acquire()
         working.start_soon(self._carry_out, rest["id"], method, params)
+        await anyio.lowlevel.checkpoint()  # a notification right behind it finds it begun
 
     async def _carry_out(self, number: Number, method: str, params: Params) -> None:
         try:
@@ -371,3 +381,20 @@ def error_of(error: Exception) -> dict[str, object]:
 def client_error(error: RpcError) -> RookeryError:
     """The host's exception, on the client's side."""
     return _ERRORS.get(error.code, RookeryError)(str(error))
+
+
+def _decode(data: bytes) -> Any:
+    """The JSON value. Halves of characters, which JavaScript writes where it cuts a text, become
+    replacement characters."""
+    try:
+        return _decode_strictly(data)
+    except msgspec.DecodeError:
+        if b"\\ud" not in data.lower():
+            raise
+        import json
+
+        try:
+            return whole_values(json.loads(data))
+        except ValueError:
+            pass
+        raise

@@ -72,6 +72,8 @@ class Unattended:
                 return Leave(self._troubles.stopped, "governance_refused")
             case AskKind.COMPLETION_RESULT:
                 return Say("yes", by="policy")
+            case AskKind.FOLLOWUP if asked.title:
+                return Say("message", NOT_APPROVED, by="policy")
             case AskKind.FOLLOWUP:
                 return await self._choose(asked)
             case (
@@ -162,8 +164,8 @@ BY_FAILURE = {
 SETTLED_BY_THE_ENGINE = (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY)
 """Failures that the engine handles by sending something else."""
 
-CHOOSE_A_LEVEL = "To be asked, run it without -p; --permission-mode sets what runs unasked."
-ASK_ME = "Such actions always need approval: run it without -p to be asked."
+CHOOSE_A_LEVEL = "To be asked, run it at a terminal without -p. To allow more: --permission-mode."
+ASK_ME = "Such actions always need approval: run it at a terminal without -p to be asked."
 
 ASK_TO_WAIT = (0, 429, 529)
 """HTTP statuses for too many requests or an overloaded server. 0 stands for none."""
