@@ -51,6 +51,9 @@ def test_values_of_another_sandbox_flag_are_answered(capsys: pytest.CaptureFixtu
         ("run fix -m x", "--print fix -m x"),
         ("run the tests", "run the tests"),
         ("exec --json fix", "--print --json fix"),
+        ("chat", ""),
+        ("chat -m x", "-m x"),
+        ("chat with the server", "chat with the server"),
         ("explain", "explain"),
     ],
 )
@@ -66,8 +69,9 @@ def test_no_alias_hides_a_command_of_ours():
     ("word", "meant"),
     [
         *(("list", "list"), ("Lst", "list"), ("undo", "rewind"), ("logout", "auth logout")),
-        *(("stauts", "auth status"), ("lgoin", "auth")),
-        *(("fix", ""), ("hello", ""), ("explain", ""), ("tests", "")),
+        *(("stauts", "auth status"), ("lgoin", "auth"), ("plan", "--permission-mode plan")),
+        *(("cost", "sessions costs"), ("usage", "sessions costs")),
+        *(("fix", ""), ("hello", ""), ("explain", ""), ("tests", ""), ("task", "")),
     ],
 )
 def test_what_a_single_word_means(word: str, meant: str):

@@ -28,45 +28,107 @@ def nothing_piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+MISSING = Path("/proc/no-such-folder")
+
 IN_ORDER: list[tuple[str, dict[str, Any], str]] = [
-    ("1", {"prompt_file": Path("nowhere"), "words": ()}, "No such prompt file: nowhere."),
     (
-        "1-twice",
+        "missing prompt file",
+        {"prompt_file": Path("nowhere"), "words": ()},
+        "No such prompt file: nowhere.",
+    ),
+    (
+        "two prompts",
         {"prompt_file": Path(__file__)},
         "Give the prompt as an argument or with --prompt-file",
     ),
-    ("2-session", {"session_id": ""}, "--session-id is empty"),
-    ("2-create", {"create_with_session_id": ""}, "--create-with-session-id is empty"),
-    ("3", {"create_with_session_id": "x"}, "--create-with-session-id takes a UUID, not 'x'."),
-    ("4", {"create_with_session_id": ID, "resume_last": True}, "--create-with-session-id starts"),
-    ("4-id", {"create_with_session_id": ID, "session_id": ID}, "--create-with-session-id starts"),
-    ("5", {"session_id": ID, "resume_last": True}, "Give --session-id or --continue, not both."),
-    ("own-ephemeral", {"ephemeral": True, "resume_last": True}, "--ephemeral deletes the session"),
-    ("7", {"consecutive_mistake_limit": -1}, "--consecutive-mistake-limit is 0 or more, not -1"),
-    ("8", {"provider": "nobody"}, "No such provider: 'nobody'. Available: anthropic, "),
-    ("8-near", {"provider": "opnai"}, "No such provider: 'opnai'. Did you mean openai?"),
-    ("10", {"workspace": Path("/nowhere")}, "No such folder: /nowhere. Give one with -w."),
-    ("11", {"reasoning_effort": "much"}, "--reasoning-effort is one of unspecified, disabled, "),
-    ("12", {"output_format": "xml"}, "--output-format is one of text, json, stream-json, not "),
-    ("14", {**STREAM, "once": False}, "--stdin-prompt-stream needs --print."),
-    ("15", {"signal_only_exit": True}, "--signal-only-exit is for --stdin-prompt-stream only."),
-    ("16", {**STREAM, "output_format": "json"}, "--stdin-prompt-stream needs --output-format s"),
-    ("18", {**STREAM, "words": ("go",)}, "With --stdin-prompt-stream the prompt comes from the"),
-    ("18-option", {**STREAM, "prompt_text": "go"}, "With --stdin-prompt-stream the prompt comes"),
+    ("empty session", {"session_id": ""}, "--session-id is empty"),
+    ("empty new session", {"create_with_session_id": ""}, "--create-with-session-id is empty"),
     (
-        "19",
+        "new session with a bad id",
+        {"create_with_session_id": "x"},
+        "--create-with-session-id takes a UUID, not 'x'.",
+    ),
+    (
+        "new session and continue",
+        {"create_with_session_id": ID, "resume_last": True},
+        "--create-with-session-id starts",
+    ),
+    (
+        "new session and session",
+        {"create_with_session_id": ID, "session_id": ID},
+        "--create-with-session-id starts",
+    ),
+    (
+        "session and continue",
+        {"session_id": ID, "resume_last": True},
+        "Give --session-id or --continue, not both.",
+    ),
+    (
+        "ephemeral and continue",
+        {"ephemeral": True, "resume_last": True},
+        "--ephemeral deletes the session",
+    ),
+    (
+        "negative limit",
+        {"consecutive_mistake_limit": -1},
+        "--consecutive-mistake-limit is 0 or more, not -1",
+    ),
+    (
+        "unknown provider",
+        {"provider": "nobody"},
+        "No such provider: 'nobody'. Available: anthropic, ",
+    ),
+    ("misspelt provider", {"provider": "opnai"}, "No such provider: 'opnai'. Did you mean openai?"),
+    ("missing folder", {"workspace": MISSING}, f"No such folder: {MISSING}. Give one with -w."),
+    (
+        "unknown effort",
+        {"reasoning_effort": "much"},
+        "--reasoning-effort is one of unspecified, disabled, ",
+    ),
+    (
+        "unknown format",
+        {"output_format": "xml"},
+        "--output-format is one of text, json, stream-json, not ",
+    ),
+    ("stream without print", {**STREAM, "once": False}, "--stdin-prompt-stream needs --print."),
+    (
+        "exit flag without stream",
+        {"signal_only_exit": True},
+        "--signal-only-exit is for --stdin-prompt-stream only.",
+    ),
+    (
+        "stream as json",
+        {**STREAM, "output_format": "json"},
+        "--stdin-prompt-stream needs --output-format s",
+    ),
+    (
+        "stream with a prompt",
+        {**STREAM, "words": ("go",)},
+        "With --stdin-prompt-stream the prompt comes from the",
+    ),
+    (
+        "stream with a prompt option",
+        {**STREAM, "prompt_text": "go"},
+        "With --stdin-prompt-stream the prompt comes",
+    ),
+    (
+        "stream and new session",
         {**STREAM, "create_with_session_id": ID},
         "--stdin-prompt-stream and --create-with-session-id cannot",
     ),
-    ("own-json-io", {"json_io": True}, "--json-io cannot be combined with --print"),
-    ("22", {"yes": True, "require_approval": True}, "-y approves everything and -a asks about it"),
+    ("json-io and print", {"json_io": True}, "--json-io cannot be combined with --print"),
+    (
+        "yes and approval",
+        {"yes": True, "require_approval": True},
+        "-y approves everything and -a asks about it",
+    ),
 ]
-"""What is wrong, as the rows of the specification number it, and in their order."""
+"""In the order in which they are reported."""
 
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
-    [pytest.param(*rest, id=f"CL_13_2_row_{row}") for row, *rest in IN_ORDER],
+    [pytest.param(*rest, id=name) for name, *rest in IN_ORDER],
 )
 def test_invalid_option_combinations_are_refused(wrong: dict[str, Any], sentence: str):
     PLAIN.check()
@@ -77,7 +139,9 @@ def test_invalid_option_combinations_are_refused(wrong: dict[str, Any], sentence
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        pytest.param(IN_ORDER[one], IN_ORDER[other], id=f"{IN_ORDER[one][0]}<{IN_ORDER[other][0]}")
+        pytest.param(
+            IN_ORDER[one], IN_ORDER[other], id=f"{IN_ORDER[one][0]} before {IN_ORDER[other][0]}"
+        )
         for one in range(len(IN_ORDER))
         for other in range(one + 1, len(IN_ORDER))
         if not IN_ORDER[one][1].keys() & IN_ORDER[other][1].keys()

@@ -116,6 +116,7 @@ def test_the_short_help_fits_a_screen_and_names_every_command(flag: str, capsys:
     assert run([flag]) == 0
     text = capsys.readouterr().out
     assert text.count("\n") <= 45
+    assert max(map(len, text.splitlines())) <= 80
     for word in (*_SUBCOMMANDS, "--help-all"):
         assert re.search(rf"(?<![\w-]){re.escape(word)}\b", text), word
 

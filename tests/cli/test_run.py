@@ -21,10 +21,10 @@ print("alive")
 @pytest.mark.parametrize(
     ("since", "signals", "code"),
     [
-        pytest.param("0", 9, 0, id="CL_13_5_further_ones_are_ignored_at_first"),
-        pytest.param("6", 1, 143, id="CL_13_5_after_five_seconds_one_ends_it"),
-        pytest.param("never", 2, 0, id="unheard-twice"),
-        pytest.param("never", 3, 143, id="unheard-three-times"),
+        pytest.param("0", 9, 0, id="further ones are ignored at first"),
+        pytest.param("6", 1, 143, id="after five seconds one ends it"),
+        pytest.param("never", 2, 0, id="two without a handler"),
+        pytest.param("never", 3, 143, id="three without a handler"),
     ],
 )
 def test_repeated_signals_end_a_run_that_does_not_stop(since: str, signals: int, code: int):

@@ -7,9 +7,26 @@ process, so `hide_argument` overwrites the key there.
 import math
 import os
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import click
+
+
+def between_words(text: str, stream: TextIO, margin: str = "") -> str:
+    """Wrap the text between words if the stream is a terminal, with a margin for all lines but
+    the first."""
+    if not stream.isatty():
+        return text
+    from shutil import get_terminal_size
+    from textwrap import fill
+
+    width = max(40, get_terminal_size().columns)
+    lines = text.split("\n")
+    filled = [
+        fill(line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
+        for line in lines
+    ]
+    return "\n".join(filled)
 
 
 class Seconds(click.FloatRange):
@@ -184,8 +201,9 @@ Most used commands:
   rookery demo       watch a scripted model fix a small repository; needs no key
 
 More commands:
-  search, show, fork, export, delete, import, ps, sessions, serve, attach, acp,
-  intents, trace, hooks, trust, context, modes, settings, completion, upgrade
+  search, show, fork, export, delete, import, ps, sessions, worker, fleet,
+  serve, attach, acp, intents, trace, hooks, trust, context, modes, settings,
+  completion, upgrade
 
 rookery COMMAND --help explains a command.
 rookery --help-all lists every option and exit code.
@@ -198,7 +216,7 @@ Commands about sessions:
   rookery show       print a session; --tree shows its sub-tasks
   rookery fork       copy a session into a new one
   rookery rewind     undo: files, conversation, or both
-  rookery export     write a session as Markdown, JSON or HTML
+  rookery export     write a session as a document, or a bundle to share
   rookery delete     delete sessions
   rookery import     import sessions of other agents
 
@@ -211,6 +229,8 @@ Git:
 Many sessions at once:
   rookery manager    open the Agent Manager in your browser: all sessions on one page
   rookery sessions   the same for scripts: start, follow, answer, review, apply
+  rookery worker     run sessions of a fleet on this machine
+  rookery fleet      sessions on many machines: run, list, answer, cancel
 
 \b
 Other commands:
@@ -219,7 +239,7 @@ Other commands:
   rookery serve      run sessions for clients that attach and detach
   rookery attach     follow and answer a session of a server
   rookery acp        work in an editor: Zed, JetBrains, Neovim
-  rookery mcp        MCP servers: list, test, add, remove
+  rookery mcp        MCP servers: list, add, import, test, remove
   rookery intents    say why and where code may change: init, new, start, check, close
   rookery trace      the ledger of changes: log, blame, verify, export
   rookery hooks      run your own programs before and after tool calls

@@ -19,7 +19,7 @@ from click.shell_completion import (
 )
 
 from rookery import NAME
-from rookery.cli.main import _SUBCOMMANDS, _subcommand, task
+from rookery.cli.main import _SUBCOMMANDS, subcommand, task
 from rookery.errors import RookeryError, SettingsError
 
 MOST_SESSIONS = 50
@@ -70,7 +70,7 @@ class _AllCommands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _SUBCOMMANDS:
             return None
-        found = _subcommand(cmd_name)
+        found = subcommand(cmd_name)
         inner = found.commands.values() if isinstance(found, click.Group) else [found]
         for each in inner:
             each.params = list(_with_values(each.params, _VALUES.get(cmd_name, {})))

@@ -25,7 +25,7 @@ from rookery.protocol.context_text import context_lines
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(workspace: Path, as_json: bool) -> int:
-    """List what the first request has: rules, modes, skills, tools; and what is not used.
+    """List what the first request contains: rules, modes, skills, tools; and what is not used.
 
     Starts no MCP server and calls no model. Tokens are estimates.
     """

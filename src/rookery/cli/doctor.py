@@ -23,6 +23,7 @@ import click
 from rookery import NAME, VERSION
 from rookery.app.checkup import check_up
 from rookery.app.model_choice import KEYS_OF_PROVIDERS
+from rookery.cli.command_line import between_words
 from rookery.cli.main import resolve_folder
 from rookery.core.refusals import Finding, Health
 from rookery.core.settings import Settings
@@ -269,9 +270,10 @@ def _text(findings: Sequence[Finding], paint: Paint) -> str:
     margin = " " * (width + 4)
     lines: list[str] = []
     for each in findings:
-        mark = colours[each.health](_MARKS[each.health])
+        mark = _MARKS[each.health]
         text = harmless(each.text).replace("\n", f"\n{margin}")
-        lines.append(f"{mark} {each.name:{width}}  {text}")
+        row = between_words(f"{mark} {each.name:{width}}  {text}", sys.stdout, margin)
+        lines.append(row.replace(mark, colours[each.health](mark), 1))
         if each.todo:
             lines.append(f"{margin}{paint.dim('to do:')} {harmless_line(each.todo)}")
     return "\n".join(lines)

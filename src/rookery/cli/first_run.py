@@ -7,13 +7,13 @@ from contextlib import suppress
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.app.model_choice import ModelChoice, NoKey, NoModelNamed, choose_model
+from rookery.cli.command_line import between_words
 from rookery.cli.options import FrontEnd, Options
 from rookery.core.levels import Level
 from rookery.core.settings import Settings
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rookery.app.local_models import LocalModel
 
 MOST_LOCAL = 3
+CHOOSE = f"No model is set up yet. Choose one. To look around without one: {NAME} demo"
 HOW_APPROVALS_WORK = f"""\
 Before it changes a file or runs a command that does more than read, it asks.
 Answer y, n or a (always), or type what to do instead. /undo undoes a change.
@@ -55,14 +56,18 @@ def _asked_model(settings: Settings, places: Places, error: NoKey) -> Settings:
     from rookery.app.model_choice import FOUND_BY_KEY
     from rookery.providers.cli.auth_command import ask_and_store_key
 
+    chosen: str | LocalModel = settings.provider or ""
+    print(harmless(str(error)) if chosen else CHOOSE)
     try:
-        if settings.provider:
-            print(harmless(str(error)))
-            chosen: str | LocalModel = settings.provider
-        else:
-            chosen = _offered(running_models()[:MOST_LOCAL])
-        if isinstance(chosen, str):
-            ask_and_store_key(chosen, places.keys_file)
+        local = [] if chosen else running_models()[:MOST_LOCAL]
+        while True:
+            chosen = settings.provider or _offered(local)
+            try:
+                if isinstance(chosen, str):
+                    ask_and_store_key(chosen, places.keys_file)
+                break
+            except SettingsError as problem:  # a key that cannot be one, or a sign-in that failed
+                print(between_words(harmless(str(problem)), sys.stdout))
     except EOFError:
         print()
         raise error from None
@@ -79,9 +84,9 @@ def _asked_model(settings: Settings, places: Places, error: NoKey) -> Settings:
 
 def _offered(local: "list[LocalModel]") -> "str | LocalModel":
     """Let the user choose a local model or a provider. Raises `EOFError` if they leave."""
+    from rookery.app.model_choice import KEYS_OF_PROVIDERS
     from rookery.providers.cli.auth_command import COMMON, SIGN_IN, known_provider, numbered
 
-    print("No model is set up yet. Choose one:")
     rows = [f"{each.provider} {each.model}, which runs on this machine" for each in local]
     rows += [
         f"{name}: sign in with your browser, or enter a key"
@@ -97,9 +102,9 @@ def _offered(local: "list[LocalModel]") -> "str | LocalModel":
             if found := numbered(typed, rows):
                 at = rows.index(found)
                 return local[at] if at < len(local) else COMMON[at - len(local)]
-            return known_provider(typed)
+            return known_provider(typed, KEYS_OF_PROVIDERS)
         except SettingsError as error:
-            print(fill(harmless(str(error)), 80, break_on_hyphens=False))
+            print(between_words(harmless(str(error)), sys.stdout))
 
 
 def _keep(file: Path, **values: str) -> None:
@@ -110,17 +115,24 @@ def _keep(file: Path, **values: str) -> None:
         change_settings(
             file, partial(with_value, key=(name,), value=value, file=file), shared=False
         )
-    print(harmless(f"{' '.join(values.values())} is now the default, in {file}."))
+    stored = harmless(f"{' '.join(values.values())} is now the default, in {file}.")
+    print(between_words(stored, sys.stdout))
 
 
 def _with_local_model(settings: Settings, error: NoModelNamed) -> Settings:
     """Use the only model of a local server. Raises the error, with the models, if there are
     several."""
-    from rookery.app.local_models import models_of
+    from rookery.app.local_models import models_of, server_address
 
-    match models_of(settings, provider := settings.provider or ""):
+    provider = settings.provider or ""
+    if not (address := server_address(settings, provider)):
+        raise error
+    match models_of(provider, address):
         case []:
-            raise error
+            raise SettingsError(
+                f"Choose a model for {provider} with -m. Its server does not answer at {address} "
+                f"or has no model: start it, then list them with {NAME} models {provider}"
+            )
         case [only]:
             return settings.with_model(provider, only)
         case several:
@@ -180,4 +192,4 @@ def trust_note(options: Options, trust: Trust, *, acts_anyway: bool) -> str:
 
 
 def note(sentence: str) -> None:
-    print(f"note: {harmless(sentence)}", file=sys.stderr)
+    print(between_words(f"note: {harmless(sentence)}", sys.stderr), file=sys.stderr)

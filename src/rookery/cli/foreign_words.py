@@ -12,7 +12,8 @@ from rookery import NAME
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 
-NEAR_MISS = 0.75
+NEAR_MISS = 0.81
+"""Enough for a wrong letter in six; `lint` and `start` are prompts, not `list` and `stats`."""
 
 FLAGS: Mapping[str, str] = {
     # prompts and input
@@ -45,6 +46,7 @@ FLAGS: Mapping[str, str] = {
     "--variant": "Use -r EFFORT.",
     "--oss": "Use --provider ollama.",
     "--search": f"Web search needs no flag. Choose an engine: {NAME} config set web.search brave",
+    "--list-models": f"To list models: {NAME} models",
     "--local-provider": "Use --provider ollama, lmstudio or local.",
     "--agent": "Use --mode MODE.",
     "--agents": f"Write modes in .rookery/modes.yaml; see: {NAME} modes",
@@ -81,6 +83,7 @@ FLAGS: Mapping[str, str] = {
     "--no-alt-screen": "Use --no-tui.",
     "--screen-reader": "Use --no-tui.",
     "--color": f"Use NO_COLOR=1, or: {NAME} config set ui.colour never",
+    "-v": "Use -V for the version, --verbose for more output.",
     "--print-logs": "Use --debug.",
     "--log-level": "Use --debug.",
     # tools and servers
@@ -108,6 +111,8 @@ ALIASES: Mapping[str, tuple[tuple[str, ...], range]] = {
     "init": (("/init",), range(1)),
     "run": (("--print",), range(2)),
     "exec": (("--print",), range(2)),
+    **dict.fromkeys(("chat", "new", "start", "tui"), ((), range(1))),
+    "ls": (("list",), range(1)),
     "history": (("list",), range(1)),
     "session": (("sessions",), range(2)),
 }
@@ -116,12 +121,23 @@ words, as in `run the tests`, they are a prompt."""
 
 _MEANT: Mapping[str, str] = {
     "undo": "rewind",
+    "checkpoint": "rewind",
+    "checkpoints": "rewind",
+    "rules": "context",
+    "debug": "doctor",
+    "worktree": "sessions worktrees",
+    "mcp-server": "mcp serve",
+    "app-server": "serve",
     "agent": "modes",
     "agents": "modes",
-    "usage": "list",
-    "stats": "list",
-    "cost": "list",
+    "usage": "sessions costs",
+    "stats": "sessions costs",
+    "cost": "sessions costs",
     "permissions": "trust",
+    "plan": "--permission-mode plan",
+    "memory": "context",
+    "tools": "mcp",
+    "sandbox": "doctor",
     "status": "auth status",
     "about": "doctor",
     "whoami": "auth status",
@@ -162,7 +178,7 @@ def foreign_flag(error: click.ClickException) -> str:
 def translated(arguments: Sequence[str], task: click.Command) -> Sequence[str]:
     """Replace a command of another agent by ours. `task` tells which arguments are words."""
     ours, words = ALIASES.get(arguments[0], ((), range(0)))
-    if not ours or _count_words(arguments[1:], task) not in words:
+    if _count_words(arguments[1:], task) not in words:
         return arguments
     return [*ours, *arguments[1:]]
 

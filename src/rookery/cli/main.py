@@ -15,6 +15,7 @@ from rookery.cli.command_line import (
     EPILOG,
     GroupedCommand,
     Seconds,
+    between_words,
     level_options,
     show_full_help,
 )
@@ -43,9 +44,7 @@ def run(arguments: Sequence[str]) -> int:
     logging.getLogger(NAME).addHandler(logging.NullHandler())
     arguments = _expand(arguments)
     name = arguments[0] if arguments else ""
-    command, rest = (
-        (_subcommand(name), arguments[1:]) if name in _SUBCOMMANDS else (task, arguments)
-    )
+    command, rest = (subcommand(name), arguments[1:]) if name in _SUBCOMMANDS else (task, arguments)
     try:
         with command.make_context(
             f"{NAME} {name}" if command is not task else NAME,
@@ -135,7 +134,7 @@ def _report_lost_output(error: OSError) -> int:
 
 
 def _report_error(sentence: str, code: int = 1) -> int:
-    print(f"Error: {harmless(sentence)}", file=sys.stderr)
+    print(between_words(f"Error: {harmless(sentence)}", sys.stderr), file=sys.stderr)
     return code
 
 
@@ -162,6 +161,8 @@ def _expand(arguments: Sequence[str]) -> Sequence[str]:
             return ["--help"]
         case ["help", name] if name in _SUBCOMMANDS:
             return [name, "--help"]
+        case ["run", *rest] if "--fleet" in rest:
+            return ["fleet", "run", *(each for each in rest if each != "--fleet")]
         case [name, *_] if name.isalpha() and name not in _SUBCOMMANDS:
             from rookery.cli.foreign_words import translated
 
@@ -185,7 +186,7 @@ def _command_instead(given: Mapping[str, Any]) -> Sequence[str]:
     return command_instead(word, [*_SUBCOMMANDS, "help"], asks=asks)
 
 
-def _subcommand(name: str) -> click.Command:
+def subcommand(name: str) -> click.Command:
     from importlib import import_module
 
     module, _, attribute = _SUBCOMMANDS[name].partition(":")
@@ -200,7 +201,7 @@ _SUBCOMMANDS = {
     "search": "rookery.storage.cli.list:search_command",
     "fork": "rookery.storage.cli.session_commands:fork_command",
     "rewind": "rookery.checkpoints.cli",
-    "export": "rookery.storage.cli.session_commands:export_command",
+    "export": "rookery.storage.cli.export:export_command",
     "delete": "rookery.storage.cli.delete",
     "import": "rookery.compat.cli",
     "ps": "rookery.storage.cli.session_commands:ps_command",
@@ -209,7 +210,9 @@ _SUBCOMMANDS = {
     "acp": "rookery.cli.acp",
     "manager": "rookery.manager.cli.manager_command",
     "sessions": "rookery.manager.cli.sessions_command",
-    "mcp": "rookery.mcp.cli",
+    "worker": "rookery.fleet.cli:worker",
+    "fleet": "rookery.fleet.cli:fleet",
+    "mcp": "rookery.cli.mcp_serve",
     "intents": "rookery.governance.cli.intents",
     "trace": "rookery.governance.cli.trace",
     "hooks": "rookery.governance.cli.hooks_command",

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from itertools import islice
 from typing import Protocol, TextIO
 
 import anyio
@@ -15,8 +16,15 @@ from rookery.app.model_choice import NoKey
 from rookery.cli.options import Options
 from rookery.cli.run_options import Run
 from rookery.core.blocks import Text
-from rookery.core.facts import AssistantSpoke, ChildBegan, CompletionOffered, Event, TaskOpened
-from rookery.core.folds.task_state import fold
+from rookery.core.event_list import newest, of_kind
+from rookery.core.facts import (
+    AssistantSpoke,
+    ChildBegan,
+    CompletionOffered,
+    Event,
+    TaskOpened,
+    ToolStarted,
+)
 from rookery.core.levels import Level
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import (
@@ -212,10 +220,11 @@ class TextReport:
             approval = f"level {run.consent.level}"
         elif not run.person:
             approval = "not interactive: skips actions that need approval; -y allows them"
-        choice, mode = run.choice, _mode(run)
+        stored = run.earlier.state
+        choice, mode = run.choice, stored.mode if run.stored else run.settings.mode
         model = f"{choice.provider} {harmless(choice.name)}"
         self._dim(f"{NAME} {VERSION} · {model} · {harmless_line(mode)} mode · {approval}")
-        for line in _resume_summary(run.stored):
+        for line in _resume_summary(run.stored, stored.running):
             self._dim(line)
 
     async def beat(self) -> None:
@@ -249,35 +258,31 @@ class TextReport:
         self.screen.sentence(text, self.screen.paint.dim)
 
 
-def _mode(run: Run) -> str:
-    return fold(run.stored).mode if run.stored else run.settings.mode
-
-
-def _resume_summary(stored: Sequence[Event]) -> list[str]:
+def _resume_summary(stored: Sequence[Event], running: ToolStarted | None) -> list[str]:
     """Describe a resumed task: its title, the last message, and what was interrupted."""
     if not stored:
         return []
     from rookery.storage.cli.session_listing import title
 
-    opened = [event.fact.text for event in stored if isinstance(event.fact, TaskOpened)]
-    words = [
+    opened = stored[0].fact
+    answers = (event.fact for event in newest(stored, AssistantSpoke))
+    words = (
         block.text
-        for event in stored
-        if isinstance(event.fact, AssistantSpoke)
-        for block in event.fact.blocks
+        for answer in answers
+        if isinstance(answer, AssistantSpoke)
+        for block in reversed(answer.blocks)
         if isinstance(block, Text)
-    ]
-    running = fold(stored).running
+    )
     return [
-        *(f"Continuing: {title(text)}" for text in opened[:1]),
-        *(f"Last message: {title(text)}" for text in words[-1:]),
+        *([f"Continuing: {title(opened.text)}"] if isinstance(opened, TaskOpened) else []),
+        *(f"Last message: {title(text)}" for text in islice(words, 1)),
         *([f"Interrupted during: {title(running.title)}"] if running else []),
     ]
 
 
 def _earlier_result(stored: Sequence[Event]) -> str:
     """Return the result of an earlier run, which may have died before it was shown."""
-    facts = (event.fact for event in reversed(stored))
+    facts = (event.fact for event in newest(stored, CompletionOffered))
     return next((fact.result for fact in facts if isinstance(fact, CompletionOffered)), "")
 
 
@@ -295,7 +300,8 @@ class PipeReport(TextReport):
 
 def children_of(stored: Iterable[Event], store: TaskStore) -> Iterator[tuple[str, Event]]:
     """Yield the stored events of all sub-tasks, recursively."""
-    children = {e.fact.task_id: None for e in stored if isinstance(e.fact, ChildBegan)}
+    began = (event.fact for event in of_kind(stored, ChildBegan))
+    children = {fact.task_id: None for fact in began if isinstance(fact, ChildBegan)}
     for task_id in filter(store.exists, children):
         events = list(store.read(task_id))
         yield from ((task_id, event) for event in events)

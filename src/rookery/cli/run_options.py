@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -30,8 +30,11 @@ from rookery.cli.first_run import (
 from rookery.cli.options import FrontEnd, Options
 from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, ReopenTask
-from rookery.core.facts import Event, RequestStarted, TaskOpened
-from rookery.core.levels import GUARD, Level
+from rookery.core.event_list import EventList
+from rookery.core.facts import RequestStarted, TaskOpened
+from rookery.core.folds.task_record import TaskRecord
+from rookery.core.folds.task_state import TaskState
+from rookery.core.levels import GUARD, KEPT, NO_SANDBOX, Level
 from rookery.core.limits import NOT_AT_ALL
 from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8
@@ -62,8 +65,8 @@ class Run(Struct, frozen=True, kw_only=True):
     workspace: Path
     first: OpenTask | ReopenTask | None
     """The first command; None if the client sends it."""
-    stored: Sequence[Event] = ()
-    """The stored events of a resumed task."""
+    earlier: TaskRecord = TaskRecord()
+    """What is stored of a resumed task."""
     opening: str = ""
     """The first message to a resumed task."""
     draft: str = ""
@@ -97,8 +100,12 @@ class Run(Struct, frozen=True, kw_only=True):
         return self.first.task_id
 
     @property
+    def stored(self) -> EventList:
+        return self.earlier.events
+
+    @property
     def after(self) -> int:
-        return self.stored[-1].seq if self.stored else 0
+        return len(self.stored)
 
     @property
     def hide(self) -> Hiding:
@@ -146,7 +153,7 @@ class RunFolder(Struct, frozen=True):
         if not looks_like_a_command(prompt):
             return
         known = [name for name, _ in self.names().commands]
-        if wrong := no_such_command(prompt, known):
+        if wrong := no_such_command(prompt, known, f"{NAME} list commands lists all."):
             raise SettingsError(wrong)
 
 
@@ -160,8 +167,8 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
     trust = find_trust(options, places, early.append)
     trusted, acts_anyway = trust is Trust.YES, may_act_anyway(options, trust)
     task_id = _chosen_session(options, store) if options.resumes else ""
-    stored = _stored(options, store, task_id)
-    settings = _settings(options, places, _last_request(stored), trusted=trusted)
+    earlier = _stored(options, store, task_id)
+    settings = _settings(options, places, _last_request(earlier.events), trusted=trusted)
     project = RunFolder(places, options.workspace, trusted, settings.context.other_agents)
     project.check_mode(settings.mode)
     settings, choice = find_model(settings, options, places)
@@ -175,18 +182,14 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
         rules = options.allowed_tools, options.disallowed_tools
         settings, commands, denied = tools_of_run(settings, *rules)
     if level is Level.SANDBOXED:
-        from rookery.cli.permission_options import require_sandbox
-
-        require_sandbox(settings, options.workspace, places)
+        _require_sandbox(settings, options.workspace, places)
     prompt, draft = options.prompt(), "".join(early)
     _note_ignored(options)
     _note_ignored_effort(options.reasoning_effort, settings, choice)
     project.check_command(prompt)
     first: OpenTask | ReopenTask | None = None
     if options.resumes:
-        from rookery.cli.permission_options import kept_level
-
-        first = ReopenTask(task_id=task_id, level=kept_level(options, stored))
+        first = ReopenTask(task_id=task_id, level=_kept_level(options, earlier.state))
     elif prompt.strip() or options.front_end is FrontEnd.LINES:
         images = _images(options) if options.image else ()
         first = OpenTask(task_id="", text=prompt, images=images, mode=settings.mode)
@@ -201,7 +204,7 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
         store=store,
         workspace=options.workspace,
         first=first,
-        stored=stored,
+        earlier=earlier,
         opening=prompt if options.resumes else "",
         draft=draft,
         picks_session=options.picks_session and not options.resumes,
@@ -278,25 +281,26 @@ def _unknown_model_note(options: Options, settings: Settings, choice: ModelChoic
     return assumption(settings, choice) if for_people else ""
 
 
-def _stored(options: Options, store: TaskStore, task_id: str) -> Sequence[Event]:
-    """Read the events of the session to resume. It must be resumed in the workspace it started
+def _stored(options: Options, store: TaskStore, task_id: str) -> TaskRecord:
+    """Read the session to resume. It must be resumed in the workspace it started
     in, unless that no longer exists."""
     if not task_id:
-        return ()
-    events = list(store.read(task_id))
-    opened = events[0].fact if events else None
+        return TaskRecord()
+    record = store.record(task_id)
+    opened = record.events[0].fact if record.events else None
     home = opened.workspace if isinstance(opened, TaskOpened) else ""
     if home and home != str(options.workspace) and Path(home).is_dir():
         raise SettingsError(
             f"Session {task_id} belongs to {home}. Continue it there, or with -w {home}."
         )
-    return events
+    return record
 
 
-def _last_request(stored: Iterable[Event]) -> RequestStarted | None:
-    facts = (event.fact for event in stored)
-    requests = [fact for fact in facts if isinstance(fact, RequestStarted) and not fact.fallback]
-    return requests[-1] if requests and requests[-1].provider else None
+def _last_request(stored: EventList) -> RequestStarted | None:
+    facts = (event.fact for event in stored.newest(RequestStarted))
+    requests = (fact for fact in facts if isinstance(fact, RequestStarted) and not fact.fallback)
+    last = next(requests, None)
+    return last if last and last.provider else None
 
 
 def _settings(
@@ -363,6 +367,24 @@ def _with_usable_shell(settings: Settings) -> Settings:
         return settings
     note(f"{shell} is not an absolute path to an executable; using the default shell.")
     return settings.with_usual_shell()
+
+
+def _require_sandbox(settings: Settings, workspace: Path, places: Places) -> None:
+    """Raise `SettingsError` if commands cannot be started without network."""
+    from contextlib import closing
+
+    from rookery.app.command_parts import make_sandbox
+
+    with closing(make_sandbox(settings, workspace, places)) as sandbox:
+        if not sandbox.can_be_offline:
+            raise SettingsError(NO_SANDBOX)
+
+
+def _kept_level(options: Options, earlier: TaskState) -> Level | None:
+    """The level that a session had before, if it is continued at a terminal and no flag names
+    another. That it acted without asking does not survive."""
+    level = earlier.level if options.interactive and not options.level else None
+    return level if level in KEPT else None
 
 
 def _checked_task(options: Options, store: TaskStore, wanted: OpenTask) -> OpenTask:
