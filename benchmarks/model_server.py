@@ -4,8 +4,9 @@
 
 Every answer is encoded before the first request, and sent with one write: no client waits for the
 server. The requests of a run go to `/CASE/RUN/chat/completions` and get the answers of the case in
-order. A line `CASE/RUN` on standard input is answered with the times and sizes of its requests, and
-the first request.
+order. A case `AGENT@TURNS` is the work of another agent, which asks on a route of its own. A line
+`CASE/RUN` on standard input is answered with the times and sizes of its requests, and the first
+request.
 """
 
 import json
@@ -24,13 +25,16 @@ from cases import CASES
 from llm_server import Answer, http
 from llm_server.chat_wire import CHAT
 from llm_server.composed import compose
+from llm_server.messages_wire import MESSAGES
 from llm_server.parts import SseEvent
-from llm_server.wire import frames
+from llm_server.responses_wire import RESPONSES
+from llm_server.wire import Wire, frames
 
 HEAD = http.head(
     200, {"content-type": "text/event-stream; charset=utf-8", "transfer-encoding": "chunked"}
 )
-ROUTE = "/chat/completions"
+ROUTES = {"/chat/completions": CHAT, "/responses": RESPONSES, "/v1/messages": MESSAGES}
+NOTHING = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 
 
 class Record:
@@ -49,17 +53,18 @@ class Record:
         return len(self.arrivals) - 1
 
 
-def encode_case(case: Sequence[Answer]) -> list[bytes]:
-    return [HEAD + b"".join(_chunks(answer, place)) for place, answer in enumerate(case)]
+def encode_case(case: Sequence[Answer], wire: Wire = CHAT) -> list[bytes]:
+    return [HEAD + b"".join(_chunks(answer, place, wire)) for place, answer in enumerate(case)]
 
 
-def _chunks(answer: Answer, place: int) -> Iterator[bytes]:
+def _chunks(answer: Answer, place: int, wire: Wire) -> Iterator[bytes]:
     """One HTTP chunk per event, as providers send them."""
     assert isinstance(answer, Sequence)
     request = {"model": "bench", "stream_options": {"include_usage": True}}
-    for frame in frames(CHAT.stream(request, place), compose(answer, place)):
+    for frame in frames(wire.stream(request, place), compose(answer, place)):
         assert isinstance(frame, SseEvent)
-        yield http.chunk(b"data: %b\n\n" % frame.data.encode())
+        named = b"event: %b\n" % frame.name.encode() if frame.name else b""
+        yield http.chunk(b"%bdata: %b\n\n" % (named, frame.data.encode()))
     yield http.LAST_CHUNK
 
 
@@ -67,13 +72,27 @@ def serve(peer: socket.socket, answers: dict[str, list[bytes]], seen: dict[str, 
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with peer, peer.makefile("rb") as source:
         while request := http.read_request(source):
-            run = request.path.removesuffix(ROUTE).strip("/")
+            path = request.path.partition("?")[0]
+            route = next((each for each in ROUTES if path.endswith(each)), "")
+            if not route:
+                peer.sendall(NOTHING)
+                continue
+            run = path.removesuffix(route).strip("/")
             place = seen[run].record(request)
             peer.sendall(answers[run.split("/")[0]][place])
 
 
+def _encoded(name: str) -> list[bytes]:
+    agent, _, turns = name.partition("@")
+    if not turns:
+        return encode_case(CASES[name])
+    from peers import PEERS, WIRES, work
+
+    return encode_case(work(PEERS[agent], int(turns)), WIRES[PEERS[agent].wire])
+
+
 def main() -> None:
-    answers = {name: encode_case(CASES[name]) for name in sys.argv[1:]}
+    answers = {name: _encoded(name) for name in sys.argv[1:]}
     seen: dict[str, Record] = defaultdict(Record)
     listener = socket.create_server(("127.0.0.1", 0))
 

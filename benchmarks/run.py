@@ -1,16 +1,20 @@
 """Compare rookery with a bare loop that does the same work: `make bench`.
 
+    python benchmarks/run.py [--peer AGENT=PROGRAM …] [--draw FILE.svg]
+
 The two run alternately, so that other load on the machine slows both. Times are medians; only their
-ratio can be compared across machines.
+ratio can be compared across machines. Other agents are run only if they are named.
 """
 
+import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
 
@@ -19,12 +23,15 @@ from msgspec import Struct
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from cases import FILES
+from chart import Bar, draw
+from peers import PEERS, PeerRun, run_peer
 from runs import ROOKERY, Cost, Run, Track, run_measured, serving
 
 ROUNDS = 5
 QUICK_ROUNDS = 15
 CHARACTERS_PER_TOKEN = 4
 MOST_MEMORY = 80
+PEER_TURNS = 30
 MEASURED = ("start", "30-turns", "150-turns", "long-text", "long-arguments")
 HEAD = ("what", "rookery", "bare", "ratio", "by CPU", "wanted", "")
 
@@ -37,6 +44,13 @@ class Row(Struct, frozen=True, kw_only=True):
     by_cpu: str = ""
     wanted: str = ""
     met: bool | None = None
+    over: float = 0.0
+    """Our time over the bare loop's, to be drawn."""
+    most: float = 0.0
+
+    @property
+    def bar(self) -> Bar:
+        return Bar(self.what, self.over, f"{self.over:.2f} ×", self.most)
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -52,6 +66,7 @@ class Pairs(Struct, frozen=True):
 
 
 def main() -> None:
+    given = _arguments()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, serving(*MEASURED) as model:
         track = Track(Path(folder), model, FILES)
@@ -60,7 +75,13 @@ def main() -> None:
         rows = measure(track)
         sync = sync_seconds(Path(folder))
     print(table([HEAD, *(row.cells for row in rows)]))
-    print(f"\n{machine()}; one fdatasync takes {sync * 1000:.2f} ms.")
+    if given.peer:
+        print(f"\n{table(peer_table(dict(given.peer)))}")
+    where = f"{machine()}; one fdatasync takes {sync * 1000:.2f} ms"
+    print(f"\n{where}.")
+    if given.draw:
+        bars = [row.bar for row in rows if row.over]
+        draw(given.draw, "Time of rookery over that of a bare loop", where, bars)
     print(f"Measured in {time.monotonic() - began:.0f} s.")
 
 
@@ -115,6 +136,7 @@ def start_row(runs: Pairs) -> Row:
         rookery=_ms(rookery),
         bare=_ms(bare),
         ratio=f"{rookery / bare:.2f}",
+        over=rookery / bare,
         wanted="350 ms",
         met=rookery < 0.35,
     )
@@ -128,6 +150,8 @@ def case_row(what: str, runs: Pairs, *, most: float | None = None) -> Row:
         bare=_ms(bare),
         ratio=f"{rookery / bare:.2f}",
         by_cpu=_cpu_ratio(runs),
+        over=rookery / bare,
+        most=most or 0.0,
         wanted=f"{most:g}" if most else "",
         met=rookery / bare <= most if most else None,
     )
@@ -137,23 +161,32 @@ def turn_rows(runs: Pairs) -> list[Row]:
     """The first and the last third of the turns: requests grow with the conversation."""
     count = len(runs.rookery[0].turns)
     third = count // 3
-    return [
-        _turn_row(runs, range(third), "first"),
-        _turn_row(runs, range(count - third, count), "last"),
-    ]
+    first, last = range(third), range(count - third, count)
+    (ours, bare), (ours_later, bare_later) = _turn(runs, first), _turn(runs, last)
+    grown = Row(
+        what="… and how it grows, last to first",
+        rookery=f"{ours_later / ours:.2f}",
+        bare=f"{bare_later / bare:.2f}",
+    )
+    return [_turn_row(runs, first, "first"), _turn_row(runs, last, "last"), grown]
 
 
-def _turn_row(runs: Pairs, turns: range, which: str) -> Row:
-    rookery, bare = (
+def _turn(runs: Pairs, turns: range) -> tuple[float, float]:
+    ours, bare = (
         mean(median(run.turns[turn] for run in side) for turn in turns)
         for side in (runs.rookery, runs.bare)
     )
+    return ours, bare
+
+
+def _turn_row(runs: Pairs, turns: range, which: str) -> Row:
+    rookery, bare = _turn(runs, turns)
     size = mean(runs.rookery[0].sizes[turn + 1] for turn in turns)
     return Row(
         what=f"… a turn, {which} {len(turns)}, sending {size / 1000:.0f} kB",
         rookery=_ms(rookery),
         bare=_ms(bare),
-        ratio=f"+{_ms(rookery - bare)}",
+        ratio=f"{rookery / bare:.2f}",
     )
 
 
@@ -189,6 +222,46 @@ def size_row(run: Run) -> Row:
     )
 
 
+def peer_table(programs: Mapping[str, str]) -> list[Sequence[str]]:
+    """Other agents and rookery by turns, each with the same shell commands."""
+    programs = {"rookery": ROOKERY[0], **programs}
+    runs: dict[str, list[PeerRun]] = {name: [] for name in programs}
+    cases = {name: f"{name}@{PEER_TURNS}" for name in programs}
+    with tempfile.TemporaryDirectory() as place, serving(*cases.values()) as model:
+        for number in range(ROUNDS):
+            for name, program in programs.items():
+                folder = Path(place, name, str(number))
+                given = folder, model, FILES
+                runs[name].append(run_peer(name, program, cases[name], str(number), *given))
+    rows = [
+        (
+            name,
+            _ms(median(run.to_request for run in done)),
+            _ms(median(turn for run in done for turn in run.turns)),
+            _ms(median(run.cost.seconds for run in done)),
+            _ms(median(run.cost.cpu for run in done)),
+            f"{max(run.cost.memory for run in done):.0f} MiB",
+        )
+        for name, done in runs.items()
+    ]
+    turns = f"{PEER_TURNS} shell commands"
+    return [("agent", "to first request", "a turn", turns, "CPU", "largest process"), *rows]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Compare rookery with a bare loop.")
+    parser.add_argument("--peer", action="append", default=[], type=_peer, metavar="AGENT=PROGRAM")
+    parser.add_argument("--draw", type=Path, metavar="FILE.svg")
+    return parser.parse_args()
+
+
+def _peer(given: str) -> tuple[str, str]:
+    name, _, program = given.partition("=")
+    if name not in PEERS:
+        raise argparse.ArgumentTypeError(f"one of {', '.join(PEERS)}, not {name}")
+    return name, program or name
+
+
 def sync_seconds(folder: Path) -> float:
     """Seconds to make one line durable, on top of writing it."""
     times: list[float] = []
@@ -202,8 +275,16 @@ def sync_seconds(folder: Path) -> float:
 
 
 def machine() -> str:
+    """The machine, the day and the version that was measured."""
     system = f"{platform.system()} on {platform.machine()}"
-    return f"{os.cpu_count()} cores, Python {platform.python_version()}, {system}"
+    here = f"{os.cpu_count()} cores, Python {platform.python_version()}, {system}"
+    return f"{here}, {time.strftime('%Y-%m-%d')}, commit {_commit()}"
+
+
+def _commit() -> str:
+    words = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
