@@ -1,5 +1,6 @@
 """Which provider, address and key a run has, by flags, settings and the environment."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,6 @@ import pytest
 from rookery.app.model_choice import (
     BY_KEY,
     ModelChoice,
-    Models,
     NoKey,
     assumption,
     choice_without_flags,
@@ -15,18 +15,22 @@ from rookery.app.model_choice import (
     facts_about,
     named_model,
     own_address,
-    usable_models,
 )
+from rookery.app.open_models import Models, usable_models
 from rookery.cli.reports import Exit, exit_code_of
 from rookery.core.facts import FellBack
 from rookery.core.settings import Settings
+from rookery.core.text.output_preview import Hiding
 from rookery.errors import SettingsError
+from rookery.platform.user_folders import find_places
 from rookery.providers.catalogue import known_models
 from rookery.providers.listing_shapes import ListedModel
 from rookery.providers.model_cache import ModelList, keep_lists
 from rookery.providers.registry import BASE_URLS, KEY_VARIABLES, PRIVATE_VARIABLES
+from rookery.storage.keys import save_key
 
 KEY = "sk-0123456789abcdef"
+NEW_KEY = "sk-fedcba9876543210"
 
 
 @pytest.mark.parametrize(
@@ -164,6 +168,31 @@ def test_a_fallback_of_the_same_provider_has_its_key_and_another_one_its_own(tmp
     assert models.fall_back(1) == FellBack(place=1, provider="", model="b")
     assert models.of("", "b").model.id == "b"
     assert "No key for anthropic" in models.fall_back(2).problem
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("flag", "stored", "used"), [(None, NEW_KEY, NEW_KEY), (KEY, NEW_KEY, KEY)]
+)
+async def test_a_key_that_was_stored_later_is_used_and_hidden_unless_a_flag_gives_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str | None, stored: str, used: str
+):
+    monkeypatch.setenv("ROOKERY_HOME", str(tmp_path))
+    keys_file = find_places(os.environ).keys_file
+    save_key(keys_file, "openai", KEY)
+
+    def choose(wanted: Settings) -> ModelChoice:
+        return choose_model(wanted, {}, keys_file, None)
+
+    settings = Settings(provider="openai", model="a")
+    hide = Hiding()
+    models = Models(settings, choose_model(settings, {}, keys_file, flag), choose, hide=hide)
+    before = models.of("", "")
+    assert models.of("", "") is before
+    save_key(keys_file, "openai", stored)
+    assert (models.of("", "") is before) is (used == KEY)
+    assert (hide(stored) != stored) is (used == stored)
+    await models.aclose()
 
 
 def test_models_of_the_last_list_can_be_chosen_and_an_unknown_one_is_named(

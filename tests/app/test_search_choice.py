@@ -17,7 +17,7 @@ CHOICES: dict[tuple[WebSearchEngine | None, str, str | None], tuple[str, str]] =
     (None, "openai", "http://127.0.0.1:8000/v1"): ("", ""),
     (None, "ollama", None): ("", ""),
     ("provider", "anthropic", "https://gateway.example"): ("provider", ""),
-    ("provider", "mistral", None): ("provider", "mistral has none of its own"),
+    ("provider", "mistral", None): ("provider", "mistral has no search of its own"),
     ("off", "anthropic", None): ("", ""),
     ("brave", "anthropic", None): ("brave", "no key for brave. Set BRAVE_API_KEY"),
     ("tavily", "ollama", None): ("tavily", ""),

@@ -13,7 +13,8 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.app.model_choice import Models
+from rookery.app.open_models import Models
+from rookery.core.event_list import newest
 from rookery.core.facts import (
     Gathered,
     ToolFinished,
@@ -195,12 +196,12 @@ class Briefing:
         return "" if offers(mode, self.group_of(tool)) else why_not(mode, tool)
 
     def sees_images(self, state: TaskState) -> bool:
-        return self._provider_of(self.mode_of(state)).model.images
+        return self._provider_of(self.mode_of(state), state).model.images
 
-    def _provider_of(self, mode: Mode) -> Provider:
+    def _provider_of(self, mode: Mode, state: TaskState) -> Provider:
         """Return the mode's model, or the default one if that is not available."""
         try:
-            return self._models.of(mode.provider, mode.model)
+            return self._models.of(mode.provider, mode.model, state.effort)
         except SettingsError as error:
             self._problems.append(f"Mode {mode.slug} uses another model. {error}")
             return self._models.of("", "")
@@ -213,7 +214,7 @@ class Briefing:
     ) -> Equipment:
         """Return provider, prompt and tools for a request. `more` returns tools of this task."""
         mode = self.mode_of(state)
-        provider = self._provider_of(mode)
+        provider = self._provider_of(mode, state)
         await self._models.learn(provider)
         composed = await anyio.to_thread.run_sync(self._compose, mode, provider.model, more())
         wrong = self._wrong(composed)
@@ -230,7 +231,7 @@ class Briefing:
     def composed(self, state: TaskState) -> tuple[Composition, ModelInfo]:
         """Return what a request would have, and its model. Reports nothing and asks no server."""
         mode = self.mode_of(state)
-        model = self._provider_of(mode).model
+        model = self._provider_of(mode, state).model
         return self._compose(mode, model, {}), model
 
     def problems(self, composed: Composition) -> Sequence[str]:
@@ -348,7 +349,7 @@ class Briefing:
 def last_output(log: EventLog) -> str:
     """Return the output of the task's last command, as the model saw it."""
     ended: dict[str, str] = {}
-    for event in reversed(log.events):
+    for event in newest(log.events, ToolFinished, ToolStarted):
         match event.fact:
             case ToolFinished(call_id=call_id, text=text):
                 ended[call_id] = text

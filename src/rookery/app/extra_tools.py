@@ -2,13 +2,13 @@
 the composition root. Nothing is imported, started or read before it is needed."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from rookery import PROJECT_FOLDER
@@ -19,11 +19,17 @@ from rookery.core.queries import KnownMcpServer
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Action, Permit
 from rookery.engine.ports.hooks import Hook
+from rookery.engine.ports.model import Provider
 from rookery.engine.ports.tool import Tool
 from rookery.engine.ports.workspace import Buffers
 from rookery.errors import ToolError
 from rookery.platform.user_folders import Places
-from rookery.providers.registry import KEY_VARIABLES, PRIVATE_VARIABLES, SEARCHING
+from rookery.providers.registry import (
+    KEY_VARIABLES,
+    PRIVATE_VARIABLES,
+    SEARCHING,
+    OpenProvider,
+)
 from rookery.storage.keys import find_key
 from rookery.tools.search import CodebaseSearch, ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles
@@ -53,11 +59,16 @@ def _no_server(line: str) -> Action:
 
 
 class GivenByClient(Struct, frozen=True, kw_only=True):
-    """What an editor adds to a host."""
+    """What an editor, a program or a plug-in adds to a host."""
 
     servers: bytes = b""
     """Definitions of MCP servers, as in a file."""
     buffers: Buffers | None = None
+    hooks: Sequence[Hook] = ()
+    providers: Mapping[str, Callable[[str], OpenProvider]] = field(default_factory=dict)
+    """By name, what opens a provider for a model."""
+    problems: Sequence[str] = ()
+    """What could not be added."""
 
 
 class ExtraTools(Struct, frozen=True, kw_only=True):
@@ -86,9 +97,10 @@ async def open_extra_tools(
     may_act: bool,
     attended: bool,
     servers: bytes = b"",
+    provider: Callable[[], Provider] | None = None,
 ) -> AsyncIterator[ExtraTools]:
     """Open the extra tools. `attended` tells whether a user can answer questions; `servers` are
-    definitions of MCP servers from a client."""
+    definitions of MCP servers from a client, `provider` opens the model that they may use."""
     async with AsyncExitStack() as stack:
         code = stack.enter_context(
             closing(CodeKnowledge(settings, workspace, places, files, limits))
@@ -102,7 +114,15 @@ async def open_extra_tools(
             extra = _with_custom_tools(extra, places, files, trusted=trusted, attended=attended)
         if servers or places.any_mcp_servers(workspace):
             yield await _with_servers(
-                stack, extra, settings, workspace, places, trusted, may_act, servers
+                stack,
+                extra,
+                settings,
+                workspace,
+                places,
+                trusted=trusted,
+                may_act=may_act,
+                servers=servers,
+                answering=(attended, provider),
             )
         else:
             yield extra
@@ -223,9 +243,11 @@ async def _with_servers(
     settings: Settings,
     workspace: Path,
     places: Places,
+    *,
     trusted: bool,
     may_act: bool,
     servers: bytes,
+    answering: tuple[bool, Callable[[], Provider] | None],
 ) -> ExtraTools:
     from rookery.mcp.hub import open_hub
     from rookery.mcp.offered_tools import (
@@ -235,7 +257,10 @@ async def _with_servers(
         prompt_action,
         resolve_call,
     )
+    from rookery.mcp.server_requests import Answering
+    from rookery.storage.token_store import TokenStore
 
+    attended, provider = answering
     hub = await stack.enter_async_context(
         open_hub(
             workspace=workspace,
@@ -248,6 +273,8 @@ async def _with_servers(
             may_act=may_act,
             other_agents=settings.context.other_agents,
             given=servers,
+            tokens=TokenStore(places.mcp_tokens),
+            answering=Answering(attended=attended, provider=provider),
         )
     )
     return replace(

@@ -1,7 +1,9 @@
 """The host that clients talk to: the engine of one workspace, and answers to queries about it."""
 
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import anyio
@@ -10,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.app.briefing import Briefing
-from rookery.app.model_choice import Models
+from rookery.app.open_models import Models
 from rookery.core.commands import (
     Answer,
     Command,
@@ -20,7 +22,7 @@ from rookery.core.commands import (
     SwitchMode,
     SwitchModel,
 )
-from rookery.core.facts import Event, FilesChanged, FilesRestored
+from rookery.core.facts import Event, FilesChanged, FilesRestored, Noted
 from rookery.core.folds.task_state import fold
 from rookery.core.levels import CYCLE, NO_SANDBOX, Level
 from rookery.core.queries import (
@@ -53,10 +55,14 @@ from rookery.core.queries import (
 from rookery.core.text.text_lines import line_diff
 from rookery.engine.engine import Engine
 from rookery.engine.ports.hooks import RuleBook
-from rookery.errors import CommandRejected, RookeryError, SettingsError
+from rookery.errors import CommandRejected, RookeryError, SettingsError, StorageError
 from rookery.storage.sessions import TaskStore
 
 if TYPE_CHECKING:
+    from rookery.app.local_host import HostParts
+    from rookery.engine.event_log import EventLog
+    from rookery.engine.task import Task
+    from rookery.engine.task_deps import Family
     from rookery.storage.summary import TaskSummary
 
 T = TypeVar("T")
@@ -71,6 +77,35 @@ class SystemClock:
     async def wait(self, event: anyio.Event, seconds: float) -> None:
         with anyio.move_on_after(seconds):
             await event.wait()
+
+
+MakeTask: TypeAlias = "Callable[[str, EventLog, Family], Task]"
+
+
+def observed(parts: "HostParts", make: MakeTask) -> MakeTask:
+    """The same, and telemetry watches the logs, if the user configured an address for it."""
+    if parts.settings.telemetry.endpoint is None:
+        return make
+    from rookery.telemetry.recorder import TelemetryRecorder
+
+    logs: list[EventLog] = []
+
+    def report(text: str) -> None:
+        if logs and not logs[-1].ended:
+            with suppress(StorageError):
+                logs[-1].append(Noted(text=text))
+        else:
+            print(text, file=sys.stderr)
+
+    def make_watched(task_id: str, log: "EventLog", family: "Family") -> "Task":
+        recorder.watch(task_id, log)
+        logs[:] = [each for each in logs if not each.ended] + [log]
+        return make(task_id, log, family)
+
+    recorder = TelemetryRecorder(parts.settings.telemetry, report)
+    parts.stack.push_async_callback(recorder.aclose)
+    parts.start_soon(recorder.run)
+    return make_watched
 
 
 class QuerySources(Struct, frozen=True, kw_only=True):

@@ -1,19 +1,11 @@
 """The composition root: settings in, a host out. It names every part and decides nothing."""
 
 import os
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterator,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -29,8 +21,9 @@ from rookery.app.extra_tools import (
     known_servers,
     open_extra_tools,
 )
-from rookery.app.host import Contents, LocalHost, QuerySources, SystemClock
-from rookery.app.model_choice import ModelChoice, Models
+from rookery.app.host import Contents, LocalHost, QuerySources, SystemClock, observed
+from rookery.app.model_choice import ModelChoice
+from rookery.app.open_models import Models, known_secrets
 from rookery.app.task_factory import make_task, parts_at, task_rules
 from rookery.core.facts import Event
 from rookery.core.levels import Level
@@ -40,18 +33,13 @@ from rookery.core.text.output_preview import Hiding
 from rookery.engine.engine import Engine
 from rookery.engine.model_turn import Pace
 from rookery.engine.ports.actions import Judgement
+from rookery.engine.ports.hooks import TaskLogs
 from rookery.engine.ports.tool import Tool, Worktrees
 from rookery.errors import StorageError
-from rookery.platform.git_folders import (
-    is_worktree_of_agent,
-    own_repository,
-    repository_config,
-)
+from rookery.platform.git_folders import is_worktree_of_agent, own_repository, repository_config
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.user_folders import Places
-from rookery.providers.registry import SECRET_VARIABLES
 from rookery.storage.journal import Journals
-from rookery.storage.keys import all_keys
 from rookery.storage.sessions import TaskStore
 from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles
@@ -63,7 +51,7 @@ if TYPE_CHECKING:
     from rookery.core.hosts import HostPort
     from rookery.diagnostics.servers import LanguageServers
     from rookery.governance.oversight import Oversight
-    from rookery.platform.wardens import WardensInAdvance
+    from rookery.platform.wardens import ForkedWardens
     from rookery.storage.running_commands import CommandRegistry
 
 
@@ -115,12 +103,19 @@ async def open_host(
     choose: Callable[[Settings], ModelChoice],
     tools: ToolSelection = dict,
     given: GivenByClient | None = None,
+    logs: TaskLogs | None = None,
 ) -> AsyncIterator[LocalHost]:
     """Open a host for one workspace; leaving the context ends every task and process. `choose`
-    finds the model and key for settings, `tools` selects what sessions have of all tools."""
+    finds the model and key for settings, `tools` selects what sessions have of all tools. `logs`
+    stores the logs elsewhere than `store`."""
     given = given or GivenByClient()
     use_declared_tools()
-    models = Models(settings, choice, choose)
+    if settings.plugins:
+        from rookery.app.plugins import add_plugins
+
+        tools, given = add_plugins(settings.plugins, tools, given)
+    hide = Hiding(known_secrets(choice, places))
+    models = Models(settings, choice, choose, given.providers, hide)
 
     def start_soon(work: Callable[..., Coroutine[Any, Any, object]], *about: object) -> None:
         group.start_soon(work, *about)
@@ -139,6 +134,7 @@ async def open_host(
             may_act=consent.may_act,
             attended=consent.attended,
             servers=given.servers,
+            provider=lambda: models.of("", ""),
         )
         parts = HostParts(
             settings=settings,
@@ -148,18 +144,21 @@ async def open_host(
             store=store,
             models=models,
             files=files,
-            hide=Hiding(_secrets(choice, places)),
+            hide=hide,
             git_config=_git_config(workspace, trusted=consent.trusted),
             start_soon=start_soon,
             stack=stack,
             extra=await stack.enter_async_context(extra),
             select_tools=tools,
+            given=given,
         )
         async with anyio.create_task_group() as group:
             store.before_delete = partial(_record_unfinished, store, places)
             store.after_delete = lambda gone: group.start_soon(_forget_files, store, places, gone)
-            now, make = parts.clock.now, partial(make_task, parts)
-            engine = Engine(group, store, make, now=now, workspace=str(workspace))
+            make = observed(parts, partial(make_task, parts))
+            engine = Engine(
+                group, logs or store, make, now=parts.clock.now, workspace=str(workspace)
+            )
             yield LocalHost(engine, _query_sources(parts, choice))
             group.cancel_scope.cancel()
 
@@ -181,6 +180,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
     stack: AsyncExitStack
     extra: ExtraTools
     select_tools: ToolSelection = dict
+    given: GivenByClient = GivenByClient()
     clock: SystemClock = SystemClock()
     shared_pace: Pace | None = None
 
@@ -209,10 +209,10 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
         return AgentWorktrees(self.workspace)
 
     @cached_property
-    def wardens(self) -> "WardensInAdvance":
-        from rookery.platform.wardens import WardensInAdvance
+    def wardens(self) -> "ForkedWardens":
+        from rookery.platform.wardens import ForkedWardens
 
-        return self.stack.enter_context(closing(WardensInAdvance()))
+        return self.stack.enter_context(closing(ForkedWardens()))
 
     @cached_property
     def commands(self) -> "CommandParts":
@@ -285,7 +285,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
             models=self.models,
             names_unknown_models=self.consent.on_screen,
             system=f"{os.uname().sysname}, shell {Path(self.shell).name}",
-            news=self.extra.news,
+            news=lambda: (*self.given.problems, *self.extra.news()),
         )
 
     @cached_property
@@ -371,21 +371,13 @@ def _about(
         provider=choice.provider,
         model=choice.name,
         window=models.of("", "").model.window,
+        effort=settings.reasoning_effort,
         automatic=consent.level is Level.AUTO,
         level=consent.level,
         trusted=consent.trusted,
         mode=settings.mode,
         allows=tuple(name for name, allowed in allowances.items() if allowed),
     )
-
-
-def _secrets(choice: ModelChoice, places: Places) -> Iterator[str]:
-    """Yield the secrets that must be removed from tool output."""
-    if choice.key:
-        yield choice.key.reveal()
-    if choice.base_url and (password := urlsplit(choice.base_url).password):
-        yield password
-    yield from all_keys(os.environ, SECRET_VARIABLES, places.keys_file)
 
 
 def _git_config(workspace: Path, *, trusted: bool) -> str:

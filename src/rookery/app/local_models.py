@@ -29,11 +29,14 @@ def running_models() -> list[LocalModel]:
     return [LocalModel(each.provider, model) for each in servers for model in each.models]
 
 
-def models_of(settings: Settings, provider: str) -> list[str]:
-    """The models of one local server; none for other providers. Blocks for a moment."""
+def server_address(settings: Settings, provider: str) -> str:
+    """The address of a provider's server on this machine; empty for other providers."""
     own = own_address(settings, provider, os.environ)
-    if not (address := local_addresses(provider, own).get(provider)):
-        return []
+    return local_addresses(provider, own).get(provider, "")
+
+
+def models_of(provider: str, address: str) -> list[str]:
+    """The models of one local server. Blocks for a moment."""
     found = anyio.run(partial(local_servers, addresses={provider: address}))
     return [model for server in found for model in server.models]
 

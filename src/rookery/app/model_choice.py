@@ -1,30 +1,24 @@
 """Which model a run calls: the one the user asked for, the default of the first provider with a
 key, or that of a mode.
-
-`choose_model` finds the model of a run; `Models` keeps the providers in use open.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import msgspec
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.core.facts import FellBack
 from rookery.core.limits import CHOOSE_A_MODEL
-from rookery.core.queries import KnownModel
 from rookery.core.settings import Settings
-from rookery.engine.ports.model import ModelInfo, Provider
+from rookery.engine.ports.model import ModelInfo
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
-from rookery.providers.catalogue import find_model, is_known, known_models
+from rookery.providers.catalogue import find_model, is_known, known_models, takes_budget
 from rookery.providers.registry import (
     BASE_URLS,
     BY_KEY,
@@ -36,15 +30,13 @@ from rookery.providers.registry import (
     OTHER_KEY_VARIABLES,
     OTHER_NAMES,
     URL_VARIABLES,
-    OpenProvider,
     is_loopback,
     no_such_provider,
-    open_provider,
 )
 from rookery.storage.keys import Key, find_key
 
 if TYPE_CHECKING:
-    from rookery.providers.observed_server import ObservedServer
+    pass
 
 BARE_ADDRESS = 2
 """Slashes in an address without a path."""
@@ -69,140 +61,11 @@ class ModelChoice(Struct, frozen=True):
         return Path(self.model).name if self.provider in ("local", "scripted") else self.model
 
 
-def usable_models(
-    settings: Settings, default: ModelChoice, choose: Callable[[Settings], ModelChoice]
-) -> list[tuple[str, str]]:
-    """List the default model and the models of all providers with a key, as (provider, model).
-    Credentials of a cloud are not opened for this: its models are listed if it is in use."""
-    found = [(default.provider, default.model)]
-    for provider in KEY_VARIABLES:
-        if provider in CREDENTIALS and provider != default.provider:
-            continue
-        with suppress(SettingsError):
-            chosen = choose(_settings_for(provider, "any", settings, default))
-            listed = _listed_names(provider, chosen.base_url)
-            found += [(provider, model) for model in (*known_models(provider), *listed)]
-    return list(dict.fromkeys(found))
-
-
-def _settings_for(provider: str, model: str, settings: Settings, default: ModelChoice) -> Settings:
-    # a base_url in the settings belongs to the default provider
-    base_url = default.base_url if provider == default.provider else None
-    return msgspec.structs.replace(
-        settings, provider=provider, model=model or None, base_url=base_url
-    )
-
-
 def named_model(text: str) -> tuple[str, str]:
     """Split `provider:model`. A colon after anything else belongs to the name, as in qwen3:8b."""
     provider, _, model = text.partition(":")
     provider = OTHER_NAMES.get(provider, provider)
     return (provider, model) if model and provider in NAMES else ("", text)
-
-
-class Models:
-    """The open providers. The default one is opened first, others when a mode needs them."""
-
-    def __init__(
-        self, settings: Settings, default: ModelChoice, choose: Callable[[Settings], ModelChoice]
-    ) -> None:
-        """`choose` finds the model and key for settings. Raises `SettingsError` if the default
-        model is not available."""
-        self._settings = settings
-        self._choose = choose
-        self._default = default
-        self._watched: list[ObservedServer] = []
-        self._open: dict[tuple[str, str], OpenProvider] = {("", ""): self._open_provider(default)}
-        self._notes: dict[ModelInfo, str] = {}
-
-    def of(self, provider: str, model: str) -> OpenProvider:
-        """Return a provider; empty arguments mean the default. Raises `SettingsError` if it is
-        not available."""
-        if (provider, model) not in self._open:
-            self._open[provider, model] = self._open_provider(self._choice(provider, model))
-        return self._open[provider, model]
-
-    def fall_back(self, place: int) -> FellBack:
-        """Open the fallback at this place, counted from 1; the result says if it is available."""
-        provider, model = named_model(self._settings.fallback[place - 1])
-        try:
-            self.of(provider, model)
-        except SettingsError as error:
-            return FellBack(place=place, provider=provider, model=model, problem=str(error))
-        return FellBack(place=place, provider=provider, model=model)
-
-    def note_on(self, model: ModelInfo) -> str:
-        """The note on what is assumed of an unknown model; empty for others."""
-        if model not in self._notes:
-            choice = ModelChoice(model.provider, model.id, model.base_url or None, None)
-            self._notes[model] = assumption(self._settings, choice)
-        return self._notes[model]
-
-    async def known(self, *, local: bool) -> tuple[KnownModel, ...]:
-        """List the default model, those of providers with a key, and those on this machine."""
-        found = usable_models(self._settings, self._default, self._choose)
-        if local:
-            from rookery.providers.listings import local_addresses, local_servers
-            from rookery.providers.model_files import local_files
-
-            addresses = local_addresses(self._default.provider, self._default.base_url)
-            servers = await local_servers(addresses=addresses)
-            found += [(server.provider, model) for server in servers for model in server.models]
-            found += [("local", file.name) for file in local_files(os.environ)]
-        return tuple(self._describe(*each) for each in dict.fromkeys(found))
-
-    async def aclose(self) -> None:
-        for provider in self._open.values():
-            await provider.aclose()
-
-    def _choice(self, provider: str, model: str) -> ModelChoice:
-        provider = provider or self._default.provider
-        if provider == self._default.provider and model:
-            return msgspec.structs.replace(self._default, model=model)
-        return self._choose(_settings_for(provider, model, self._settings, self._default))
-
-    def _describe(self, provider: str, model: str) -> KnownModel:
-        base_url = self._settings.base_url if provider == self._default.provider else None
-        info = facts_about(self._settings, provider, model, base_url)
-        return KnownModel(
-            provider=provider,
-            model=model,
-            window=info.window,
-            images=info.images,
-            price_in=info.input_price,
-            price_out=info.output_price,
-        )
-
-    async def learn(self, provider: Provider) -> None:
-        """Ask a server on this machine what it knows of its model, the first time."""
-        for watched in self._watched:
-            if watched is provider:
-                await watched.ask_window()
-
-    def _open_provider(self, choice: ModelChoice) -> OpenProvider:
-        provider = self._open_bare(choice)
-        if choice.provider not in LOCAL:
-            return provider
-        from rookery.providers.observed_server import ObservedServer
-
-        address = choice.base_url or BASE_URLS[choice.provider]
-        key = choice.key.reveal() if choice.key else ""
-        places = find_places(os.environ)
-        self._watched.append(ObservedServer(provider, address, key, places.model_probes))
-        return self._watched[-1]
-
-    def _open_bare(self, choice: ModelChoice) -> OpenProvider:
-        return open_provider(
-            choice.provider,
-            model=choice.model,
-            base_url=choice.base_url,
-            api_key=choice.key.reveal() if choice.key else "",
-            key_source=f"from {choice.key.source}" if choice.key else "",
-            limits=self._settings.as_limits(),
-            described=self._settings.models.get(choice.model, {}),
-            listed=listed_facts(choice.provider, choice.model, choice.base_url),
-            effort=self._settings.reasoning_effort,
-        )
 
 
 class NoKey(SettingsError):
@@ -248,6 +111,11 @@ def _explicit_choice(
     keys_file: Path,
     given_key: str | None,
 ) -> ModelChoice:
+    if settings.plugins and provider not in NAMES:
+        from rookery.app.plugins import load_plugins
+
+        if provider in load_plugins(settings.plugins).providers:
+            return ModelChoice(provider, settings.model or "default", None, None)
     provider = checked_provider(provider)
     key = _key(provider, environ, keys_file, given_key)
     variable = KEY_VARIABLES.get(provider)
@@ -364,7 +232,7 @@ def assumption(settings: Settings, choice: ModelChoice) -> str:
     )
 
 
-def _listed_names(provider: str, base_url: str | None) -> Sequence[str]:
+def listed_names(provider: str, base_url: str | None) -> Sequence[str]:
     """The models in the list that was fetched last."""
     file = find_places(os.environ).model_lists
     if not file.exists():
@@ -376,9 +244,9 @@ def _listed_names(provider: str, base_url: str | None) -> Sequence[str]:
 
 
 def supports_reasoning(settings: Settings, choice: ModelChoice) -> bool:
-    from rookery.providers.catalogue import takes_budget
-
     info = facts_about(settings, choice.provider, choice.model, choice.base_url)
-    return bool(info.thinking) or (
-        choice.provider in ("anthropic", "bedrock") and takes_budget(info)
-    )
+    return reasons(choice.provider, info)
+
+
+def reasons(provider: str, info: ModelInfo) -> bool:
+    return bool(info.thinking) or (provider in ("anthropic", "bedrock") and takes_budget(info))

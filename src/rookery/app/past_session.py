@@ -3,8 +3,9 @@
 Its journal stays locked while it is open, so that no other process can resume it.
 """
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -16,7 +17,7 @@ from rookery.core.facts import Event, Fact, TaskOpened
 from rookery.core.settings import Settings
 from rookery.engine.engine import settled_before
 from rookery.engine.event_log import EventLog, recover
-from rookery.engine.ports.hooks import TaskGovernance
+from rookery.engine.ports.hooks import SessionHook
 from rookery.engine.ports.workspace import Restored
 from rookery.engine.undo import Undo
 from rookery.errors import StorageError
@@ -32,7 +33,8 @@ class PastSession(Struct, frozen=True):
     task_id: str
     log: EventLog
     _undo: Undo
-    _governance: TaskGovernance
+    _find_hooks: Callable[[], Awaitable[Sequence[SessionHook]]]
+    _hooks: list[SessionHook]
 
     @property
     def events(self) -> Sequence[Event]:
@@ -51,9 +53,10 @@ class PastSession(Struct, frozen=True):
         return await self._undo.rehearse(to, overwrite=overwrite)
 
     async def restore(self, to: int, *, overwrite: bool) -> None:
-        await self._governance.begin()
+        self._hooks[:] = await self._find_hooks()
         await self._undo.restore(to, overwrite=overwrite)
-        await self._governance.rules.end()
+        for hook in reversed(self._hooks):
+            await hook.end()
 
 
 @asynccontextmanager
@@ -61,7 +64,7 @@ async def open_past_session(
     settings: Settings, places: Places, store: TaskStore, task_id: str, workspace: Path
 ) -> AsyncIterator[PastSession]:
     """Open a session to rewind it. Raises `StorageError` while another process runs it."""
-    from rookery.governance.oversight import RewindGovernance
+    from rookery.governance.oversight import rewind_hooks
 
     checkpoints = open_checkpoints(settings, workspace, places)
     async with anyio.create_task_group() as group:
@@ -69,15 +72,18 @@ async def open_past_session(
         def open_session(task_id: str) -> PastSession:
             log = EventLog(store.open(task_id), SystemClock().now)
             journals = Journals(store.folder)
-            governance = RewindGovernance(settings, workspace, places, task_id, log, journals)
+            hooks: list[SessionHook] = []
+            find = partial(
+                rewind_hooks, settings, workspace.resolve(), places, task_id, log, journals
+            )
             undo = Undo(
                 log,
                 lambda: checkpoints,
                 shielded=protected_paths,
                 start_soon=group.start_soon,
-                governance=governance,
+                hooks=hooks,
             )
-            return PastSession(task_id, log, undo, governance)
+            return PastSession(task_id, log, undo, find, hooks)
 
         past = open_session(task_id)
         try:

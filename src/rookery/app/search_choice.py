@@ -29,7 +29,7 @@ class SearchChoice:
 
     def _missing(self) -> str:
         if self.name == PROVIDER and self._model.provider not in SEARCHING:
-            return f"Web search is off: {self._model.provider} has none of its own."
+            return f"Web search is off: {self._model.provider} has no search of its own."
         if self.name == "searxng" and not self._url:
             return "Web search is off: set web.search_url to the address of your SearXNG."
         variable = SEARCH_KEYS.get(self.name)

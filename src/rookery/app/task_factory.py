@@ -13,30 +13,20 @@ from typing import TYPE_CHECKING, Any
 import anyio.lowlevel
 
 from rookery.app.briefing import Briefing, workspace_files
-from rookery.core.asks import Ruling, joined
-from rookery.core.blocks import ToolCall
-from rookery.core.facts import (
-    Answered,
-    Effect,
-    Event,
-    Noted,
-    RequestStarted,
-    TaskOpened,
-    UserSpoke,
-)
+from rookery.app.task_hooks import CommandHooks, LookedUpHooks
+from rookery.core.facts import Answered, Effect, Event, Noted, RequestStarted, TaskOpened, UserSpoke
 from rookery.core.levels import Level
-from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.next_step import TurnRules
 from rookery.core.undo_plan import background_commands
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.hooks import EditChecks, Hook, TaskGovernance
+from rookery.engine.ports.hooks import EditChecks, Hook
 from rookery.engine.ports.tool import Tool
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Family, HidingShell, TaskDeps
 from rookery.permissions.approval import AllowRules, ApprovalGate
 from rookery.permissions.restrictions import DeniedTools, ModeLimits, Restrictions, TrustGate
 from rookery.permissions.stale_files import StaleGuard
+from rookery.permissions.trust import never_trusted
 from rookery.platform.disk import put
 from rookery.prompting.environment import (
     EnvironmentDetails,
@@ -56,59 +46,6 @@ if TYPE_CHECKING:
     from rookery.browser.browser_action import BrowserAction
 
 
-class CommandHooks:
-    """The hooks for commands and web pages, created with the first of them."""
-
-    def __init__(self, make: "Callable[[], TaskCommands]") -> None:
-        self._make = make
-        self._made: TaskCommands | None = None
-
-    async def before(self, call: ToolCall, action: Action) -> Ruling:
-        return joined([await hook.before(call, action) for hook in self._hooks_for(action)])
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        for hook in self._hooks_for(action):
-            await hook.after(call, action, outcome)
-
-    async def settle(self) -> None:
-        if self._made:
-            await self._made.watch.settle()
-
-    def _hooks_for(self, action: Action) -> Sequence[Hook]:
-        if not (action.command or action.external):
-            return ()
-        self._made = self._made or self._make()
-        return self._made.hooks
-
-
-class LookedUpGovernance(TaskGovernance):
-    """The governance of a task, which is loaded if there may be any. A task that begins governed,
-    as the child of a governed one, stays so wherever it works."""
-
-    def __init__(self, parts: "HostParts", task_id: str, log: EventLog) -> None:
-        super().__init__()
-        self._parts, self._task_id, self._log = parts, task_id, log
-
-    async def begin(self) -> None:
-        if self._log.state.governed is None and not self._may_apply():
-            return
-        found = self._parts.oversight.for_task(self._task_id, self._log)
-        try:
-            await found.begin()
-        finally:
-            self.rules, self.hooks = found.rules, found.hooks
-
-    def _may_apply(self) -> bool:
-        parts = self._parts
-        settings, folder = parts.settings, parts.workspace / GOVERNANCE_FOLDER
-        return bool(
-            settings.governance.mode != "auto"
-            or parts.consent.intent
-            or os.path.lexists(folder)
-            or parts.places.any_hooks(parts.workspace, folder, of_claude=settings.imports_hooks)
-        )
-
-
 def make_task(parts: "HostParts", task_id: str, log: EventLog, family: Family) -> Task:
     parts = parts.at(family.workspace)
 
@@ -121,14 +58,18 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, family: Family) -
     def planning() -> bool:
         return level() is Level.PLAN and not log.state.parent
 
+    def intent_tools() -> Mapping[str, Tool[Any]]:
+        return found.governance.tools if found.governance else {}
+
     def own_tools() -> Mapping[str, Tool[Any]]:
-        return {**governance.rules.tools(), **({plans.name: plans} if planning() else {})}
+        return {**intent_tools(), **({plans.name: plans} if planning() else {})}
+
+    def all_tools() -> Mapping[str, Tool[Any]]:
+        pages = {browser.name: browser} if browser else {}
+        return {**parts.tools, plans.name: plans, **pages, **intent_tools()}
 
     def browsed() -> Collection[str]:
         return browser.allowed if browser else ()
-
-    def intent_now() -> Awaitable[str]:
-        return governance.rules.now()
 
     def task_commands() -> "TaskCommands":
         from rookery.app.command_parts import TaskCommands
@@ -139,22 +80,22 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, family: Family) -
     now = parts.clock.now
     commands = CommandHooks(task_commands)
     browser = parts.browsers.new()
-    governance = LookedUpGovernance(parts, task_id, log)
+    found = LookedUpHooks(parts, task_id, log)
     guard = StaleGuard(
-        lambda: log.events,
+        lambda: log.known_files,
         files.known_text,
-        tolerates=lambda *call: governance.rules.tolerates_stale(*call),
+        tolerates=found.tolerates_stale,
     )
     rules = task_rules(parts)
     edits = _edit_checks(parts, log)
     plans = PresentPlan(planning, partial(_keep_plan, parts.store.folder(task_id)))
     deps = TaskDeps(
-        tools={**parts.tools, plans.name: plans} | ({browser.name: browser} if browser else {}),
+        tools=all_tools,
         equip=partial(briefing.equip, notify_user, own_tools),
         fall_back=parts.models.fall_back,
         sees_images=briefing.sees_images,
         details=details_source(
-            briefing, files, guard.known, now, intent_now, parts.finder.overview, planning
+            briefing, files, guard.known, now, found.intent_now, parts.finder.overview, planning
         ),
         cache_key=sha256(os.fsencode(parts.workspace)).hexdigest()[:32],
         gather=briefing.gatherer(log, extra, edits.problems if edits else list),
@@ -173,8 +114,10 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, family: Family) -
                 lambda: (*family.above(), log.events),
             ),
             *([edits] if edits else []),
+            *parts.given.hooks,
         ],
-        governance=governance,
+        find_hooks=found.find,
+        carry_out=found.carry_out,
         edit_checks=edits.bind if edits else lambda acting: EditChecks(),
         rules=rules,
         checkpoints=lambda: parts.checkpoints,
@@ -232,7 +175,11 @@ def _limit_hooks(parts: "HostParts", log: EventLog, level: Callable[[], Level]) 
     """Return the hooks that enforce trust, the flags and the mode."""
     consent, briefing = parts.consent, parts.briefing
     return [
-        TrustGate(trusted=consent.trusted, acts_anyway=consent.acts_anyway),
+        TrustGate(
+            trusted=consent.trusted,
+            acts_anyway=consent.acts_anyway,
+            never=never_trusted(parts.workspace),
+        ),
         DeniedTools(consent.denied_tools),
         Restrictions(
             parts.files,
@@ -391,6 +338,7 @@ def parts_at(host: "HostParts", workspace: Path) -> "HostParts":
         start_soon=host.start_soon,
         stack=host.stack,
         select_tools=host.select_tools,
+        given=host.given,
         shared_pace=host.pace,
         extra=ExtraTools(tools={}, outline=code.outline),
     )
