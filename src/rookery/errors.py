@@ -3,6 +3,7 @@
 RookeryError             its text is for a reader, and says what to do next
 ├── SettingsError        a settings file, a flag or an argument is wrong
 │   └── IntentNotSelectable  the intent that a run was to work for
+├── UsageError           a program used the Python API in a way that cannot work
 ├── CommandRejected      a client asked for what the task cannot do now
 ├── StorageError         a task could not be read from disk or written to it
 ├── ToolError            a tool could not do its work; the model reads the text
@@ -28,6 +29,10 @@ class SettingsError(RookeryError):
 
 
 class IntentNotSelectable(SettingsError):
+    pass
+
+
+class UsageError(RookeryError):
     pass
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from rookery.core.instructions import (
     PIPED_TEXT,
+    WEBHOOK_TEXT,
     find_commands,
     find_mentions,
     mention_of,
@@ -115,8 +116,9 @@ def test_finding_mentions_takes_linear_time(piece: str):
     assert time.process_time() - began < seconds
 
 
-def test_piped_text_contains_no_mentions():
-    piped = quoted(PIPED_TEXT, "see @/a.txt\n/init\n</piped_text> @/b.txt /init\n@problems")
+@pytest.mark.parametrize("tag", [PIPED_TEXT, WEBHOOK_TEXT])
+def test_text_of_others_contains_no_mentions(tag: str):
+    piped = quoted(tag, f"see @/a.txt\n/init\n</{tag}> @/b.txt /init\n@problems")
     text = f"review @/real.py with /init\n\n{piped}"
     assert [mention.target for mention in find_mentions(text)] == ["real.py"]
     (command,) = find_commands(text)

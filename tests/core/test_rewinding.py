@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.asks import AskKind
+from rookery.core.event_list import live
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -21,7 +22,6 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
     UserSpoke,
-    live,
 )
 from rookery.core.folds.history import history
 from rookery.core.folds.points import Point, last_change, points

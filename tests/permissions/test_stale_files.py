@@ -1,10 +1,11 @@
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
 
 from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
+from rookery.core.event_list import EventList
 from rookery.core.facts import (
     Change,
     Ending,
@@ -16,6 +17,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
+from rookery.core.folds.task_record import KnownFiles, TaskRecord
 from rookery.engine.ports.actions import Action
 from rookery.permissions.stale_files import StaleGuard
 from support.actions import never
@@ -45,7 +47,7 @@ def writing(before: str, *, whole: bool = False) -> Action:
 
 
 async def said(events: Sequence[Event], action: Action) -> str:
-    ruling = await StaleGuard(lambda: events).before(CALL, action)
+    ruling = await StaleGuard(lambda: KnownFiles.of(events)).before(CALL, action)
     assert (ruling.decision is Decision.DENY) is bool(ruling.reasons)
     return " ".join(ruling.reasons)
 
@@ -110,31 +112,33 @@ async def test_files_read_in_rewound_steps_count_as_unread():
     assert UNREAD in await said(log(*facts), writing("1", whole=True))
 
 
-class Counting(list[Event]):
-    """A log that counts how many of its events are looked at."""
+class Counting(EventList):
+    """A log that counts how often its events are read."""
 
-    looked_at = 0
+    reads = 0
 
-    def __getitem__(self, which: object) -> object:  # type: ignore[override]
-        found = super().__getitem__(which)  # type: ignore[call-overload]
-        self.looked_at += len(found) if isinstance(found, list) else 1
-        return found
+    def read(self, places: Iterable[int]) -> Iterable[Event]:
+        self.reads += 1
+        return super().read(places)
 
 
-async def test_a_long_log_is_read_once():
-    events = Counting(log(TaskOpened(text="t"), *shown("1") * 1000))
-    guard = StaleGuard(lambda: events)
+async def test_a_long_log_is_not_read_again():
+    events = Counting()
+    record = TaskRecord(events)
+    for event in log(TaskOpened(text="t"), *shown("1") * 1000):
+        record.append(event)
+    guard = StaleGuard(lambda: record.files)
     for number in range(100):
         await guard.before(CALL, writing("1"))
-        events.append(Event(2000 + number, 0, 0, shown("1")[0]))
-    assert events.looked_at == 1001 + 99
-    events.append(Event(3000, 0, 0, shown("2")[0]))
+        record.append(Event(2000 + number, 0, 0, shown("1")[0]))
+    assert events.reads == 0
+    record.append(Event(3000, 0, 0, shown("2")[0]))
     assert (await guard.before(CALL, writing("1"))).decision is Decision.DENY
 
 
 async def test_a_rewind_is_noticed_while_the_task_runs():
     events = log(TaskOpened(text="t"), *shown("1"))
-    guard = StaleGuard(lambda: events)
+    guard = StaleGuard(lambda: KnownFiles.of(events))
     assert (await guard.before(CALL, writing("1", whole=True))).decision is Decision.NONE
     events.append(Event(3, 0, 3, Rewound(to=1)))
     assert (await guard.before(CALL, writing("1", whole=True))).decision is Decision.DENY
@@ -155,7 +159,8 @@ async def tolerating(
 
     change = Change(path=path, before=sha, after="new")
     action = Action(title="Edit", perform=never, changes=[change], **more)
-    guard = StaleGuard(lambda: log(*shown("1", path=path)), TEXTS.get, tolerates=by_policy)
+    files = KnownFiles.of(log(*shown("1", path=path)))
+    guard = StaleGuard(lambda: files, TEXTS.get, tolerates=by_policy)
     return await guard.before(CALL, action)
 
 
@@ -194,7 +199,9 @@ async def test_one_refused_file_refuses_the_whole_edit():
     pieces = {"a.txt": ("a\n",), "b.txt": ("C\n",)}
     action = Action(title="Edit", perform=never, changes=changes, searched=pieces)
     events = log(*shown("1"), *shown("1", path="b.txt"))
-    ruling = await StaleGuard(lambda: events, TEXTS.get, tolerates=by_policy).before(CALL, action)
+    ruling = await StaleGuard(lambda: KnownFiles.of(events), TEXTS.get, tolerates=by_policy).before(
+        CALL, action
+    )
     assert ruling.reasons[0].startswith("b.txt changed")
 
 

@@ -7,7 +7,7 @@ from rookery.core.asks import Ruling, deny
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.engine.ports.actions import Action, Judgement, Outcome, Pipeline, PlainCommand
-from rookery.permissions.restrictions import NOT_TRUSTED, TrustGate
+from rookery.permissions.restrictions import NOT_TRUSTED, READ_ONLY, TrustGate
 from support.actions import never
 
 pytestmark = pytest.mark.anyio
@@ -44,6 +44,12 @@ EXTERNAL = Action(title="Fetch", perform=never, external="https://example.org")
 async def test_what_may_change_something_is_refused_in_an_untrusted_folder(action: Action):
     gate = TrustGate(trusted=False, acts_anyway=False)
     assert await gate.before(CALL, action) == deny(NOT_TRUSTED)
+
+
+async def test_a_folder_that_can_never_be_trusted_says_why():
+    gate = TrustGate(trusted=False, acts_anyway=False, never="It is your home folder.")
+    ruling = await gate.before(CALL, CHANGE)
+    assert ruling == deny(f"{READ_ONLY} It is your home folder.")
 
 
 @pytest.mark.parametrize("action", [READ, READER], ids=lambda action: action.title)

@@ -1,6 +1,7 @@
 """Every tool there is, driven past the gate and around it.
 
-A tool that is added needs a row in `CALLS`; from then on all of this holds for it too.
+All of this holds for a tool that is added too. It needs a row in `ARGUMENTS` only for an argument
+that no other tool has.
 """
 
 import ast
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rookery.core.asks import Ruling, deny
@@ -17,6 +19,8 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change, Ending, ToolFinished, ToolStarted
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.hooks import Hook
+from rookery.engine.ports.tool import Tool
 from rookery.errors import Denied
 from rookery.tools.registry import all_tools
 from support.canaries import tree
@@ -31,23 +35,39 @@ PATCH = (
 )
 BLOCKS = "<<<<<<< SEARCH\none\n=======\ntwo\n>>>>>>> REPLACE"
 
-CALLS: dict[str, dict[str, Any]] = {
-    "apply_diff": {"path": "a.txt", "diff": BLOCKS},
-    "apply_patch": {"patch": PATCH},
-    "ask_followup_question": {"question": "Which?", "follow_up": [{"text": "This", "mode": None}]},
-    "attempt_completion": {"result": "Done."},
-    "edit": {"file_path": "a.txt", "old_string": "one", "new_string": "two"},
-    "edit_file": {"file_path": "a.txt", "old_string": "one", "new_string": "two"},
-    "execute_command": {"command": "touch made", "cwd": None, "timeout": None},
-    "list_files": {"path": ".", "recursive": True},
-    "read_command_output": {"artifact_id": "cmd-1.txt"},
-    "read_file": {"path": "a.txt"},
-    "search_files": {"path": ".", "regex": "one"},
-    "search_replace": {"file_path": "a.txt", "old_string": "one", "new_string": "two"},
-    "update_todo_list": {"todos": "[ ] one"},
-    "write_to_file": {"path": "new.txt", "content": "x\n"},
+ARGUMENTS: dict[str, Any] = {
+    "artifact_id": "cmd-1.txt",
+    "command": "touch made",
+    "content": "x\n",
+    "diff": BLOCKS,
+    "file_path": "a.txt",
+    "follow_up": [{"text": "This", "mode": None}],
+    "new_string": "two",
+    "old_string": "one",
+    "patch": PATCH,
+    "path": "a.txt",
+    "question": "Which?",
+    "recursive": True,
+    "regex": "one",
+    "result": "Done.",
+    "todos": "[ ] one",
 }
-"""A realistic call of every tool, in a workspace with a file a.txt that says `one`."""
+"""What is given for an argument, in a workspace whose file a.txt says `TEXT`."""
+TEXT = "three\none\n"
+OTHERWISE = {
+    "list_files": {"path": "."},
+    "search_files": {"path": "."},
+    "write_to_file": {"path": "new.txt"},
+}
+
+
+def arguments_for(tool: Tool[Any]) -> dict[str, Any]:
+    known = ARGUMENTS | OTHERWISE.get(tool.name, {})
+    return {name: known[name] for name in tool.arguments.__struct_fields__ if name in known}
+
+
+CALLS = {name: arguments_for(tool) for name, tool in all_tools().items()}
+"""A realistic call of every tool."""
 
 TOUCHES_NOTHING = {
     "ask_followup_question",
@@ -67,9 +87,14 @@ FORGED = {
 }
 
 
-def test_every_tool_has_a_test_call():
-    assert set(all_tools()) == set(CALLS)
-    assert set(CALLS) >= TOUCHES_NOTHING
+@pytest.mark.parametrize("name", CALLS)
+def test_every_tool_has_a_test_call(name: str):
+    msgspec.convert(CALLS[name], all_tools()[name].arguments)
+    assert CALLS[name], "give one of its arguments in ARGUMENTS"
+
+
+def test_every_exception_is_a_tool():
+    assert {*OTHERWISE, *TOUCHES_NOTHING} <= set(CALLS)
 
 
 # ── what happens, as the interpreter itself sees it ─────────────────────────────────────
@@ -107,7 +132,7 @@ def effects() -> Iterator[list[str]]:
 
 def bench(folder: Path) -> Bench:
     made = Bench(folder, Limits(), answers=["This"])
-    (made.root / "a.txt").write_text("one\n")
+    (made.root / "a.txt").write_text(TEXT)
     return made
 
 
@@ -163,7 +188,7 @@ async def test_a_permit_covers_only_its_own_content(tmp_path: Path):
 # ── through the engine ──────────────────────────────────────────────────────────────────
 
 
-class Witness:
+class Witness(Hook):
     """A hook that counts calls and refuses the configured one."""
 
     def __init__(self, refused: str = "") -> None:
@@ -212,7 +237,7 @@ async def test_a_call_that_a_hook_refuses_has_no_effect(tmp_path: Path, name: st
 
 def staged(folder: Path, *scenes: list[Any], hook: Witness) -> Stage:
     stage = Stage(folder, *scenes, automatic=True, hooks=[hook])
-    (stage.root / "a.txt").write_text("one\n")
+    (stage.root / "a.txt").write_text(TEXT)
     return stage
 
 

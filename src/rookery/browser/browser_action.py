@@ -18,6 +18,7 @@ from rookery.core.asks import AskKind, Ruling, allow
 from rookery.core.blocks import Sight, ToolCall, picture
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.lazy_pattern import lazy_pattern
@@ -82,7 +83,7 @@ _POINT = lazy_pattern(r"\s*(\d{1,5})\s*,\s*(\d{1,5})\s*")
 Step: TypeAlias = Callable[[], Awaitable[None]]
 
 
-class KnownOrigins:
+class KnownOrigins(Hook):
     """Hook that allows further steps on local pages allowed earlier in the task. On remote
     pages, addresses and text written by the model ask every time."""
 
@@ -97,9 +98,6 @@ class KnownOrigins:
 
         harmless = _sends_no_text(action.payload) or web_address(origin).is_loopback
         return allow() if harmless else Ruling()
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
 
 
 class BrowserActionArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -127,7 +125,7 @@ class BrowserAction:
     )
     arguments: ClassVar[type[msgspec.Struct]] = BrowserActionArgs
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
-    traits: ClassVar[ToolTraits] = ToolTraits(row_kind="browser")
+    traits: ClassVar[ToolTraits] = ToolTraits(row_kind="browser", editor_kind="fetch")
 
     def __init__(self, open_session: Callable[[], "BrowserSession"]) -> None:
         self._open_session = open_session

@@ -35,6 +35,7 @@ from rookery.core.settings_sections import (
     SandboxSettings,
     Seconds,
     SettingsSection,
+    TelemetrySettings,
     Texts,
     TraceSettings,
     TurnEnd,
@@ -81,6 +82,8 @@ class Settings(SettingsSection, frozen=True):
     formatters: Commands that format a file after an edit, as `PATTERN: COMMAND`: `*.py: ruff
         format {file}`.
     check_seconds: Seconds after which a check or a formatter is stopped.
+    plugins: Installed packages that may add tools, providers and hooks. See
+        [plug-ins](python.md#plug-ins).
     """
 
     provider: Name | None = None
@@ -109,6 +112,7 @@ class Settings(SettingsSection, frozen=True):
     checks: Texts = ()
     formatters: Texts = ()
     check_seconds: Seconds = 120.0
+    plugins: Texts = ()
     context: ContextSettings = ContextSettings()
     commands: CommandSettings = CommandSettings()
     governance: GovernanceSettings = GovernanceSettings()
@@ -122,6 +126,7 @@ class Settings(SettingsSection, frozen=True):
     language_servers: LanguageServerSettings = LanguageServerSettings()
     ui: UiSettings = UiSettings()
     manager: ManagerSettings = ManagerSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     limits: LimitSettings = LimitSettings()
     modes: dict[str, ModeSettings] = msgspec.field(default_factory=dict)
     models: dict[str, ModelDescription] = msgspec.field(default_factory=dict)

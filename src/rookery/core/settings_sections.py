@@ -284,12 +284,31 @@ class ManagerSettings(SettingsSection, frozen=True):
     branch_prefix: Prefix of new branches for sessions.
     auto_approve: Whether new sessions act without asking, except for destructive actions.
     notify: Whether the page notifies you when a session needs you.
+    daily_budget: Dollars per day, for all projects together. The page shows how much is used, and
+        does not stop sessions. 0 means no budget.
+    editor: The command of your editor for "Open in editor", such as `code -n`. Without it, VISUAL
+        and known editors are offered.
     """
 
     running_limit: Annotated[int, Meta(ge=1, le=32)] = 5
     branch_prefix: Text = "agent/"
     auto_approve: bool = True
     notify: bool = True
+    daily_budget: Amount = 0.0
+    editor: Text = ""
+
+
+class TelemetrySettings(SettingsSection, frozen=True):
+    """
+    endpoint: Address of an OpenTelemetry collector (OTLP over HTTP), such as
+        `http://localhost:4318`. Without it, nothing is sent.
+    headers: Headers to send to it, as `NAME: VALUE`.
+    content: Whether prompts, answers, and arguments and results of tools are sent too.
+    """
+
+    endpoint: Address | None = None
+    headers: Texts = ()
+    content: bool = False
 
 
 class LimitSettings(SettingsSection, frozen=True):

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
+from rookery.core.event_list import newest
 from rookery.core.facts import Asked, Ending
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.checks import CheckResult, run_check
@@ -137,8 +138,8 @@ class ConfiguredCommands:
         )
 
     def _was_asked(self, call_id: str) -> bool:
-        events = self._log.events
-        return any(isinstance(e.fact, Asked) and e.fact.call_id == call_id for e in events)
+        asked = newest(self._log.events, Asked)
+        return any(isinstance(e.fact, Asked) and e.fact.call_id == call_id for e in asked)
 
 
 def _not_run(why: str) -> CheckResult:

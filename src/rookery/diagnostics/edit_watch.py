@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
+from rookery.core.event_list import newest, of_kind
 from rookery.core.facts import (
     Answered,
     CheckRun,
@@ -245,12 +246,13 @@ class EditWatch(EditChecks):
         if before_turn:
             start = end - len(self._this_turn())
             end = next((at for at in range(start, end) if _is_edit(events[at])), end)
-        runs = (e.fact.checks for e in events[:end] if isinstance(e.fact, ChecksRun))
-        return {run.command: run for many in runs for run in many}
+        runs = (e.fact for e in of_kind(events, ChecksRun) if e.seq <= end)
+        many = (fact.checks for fact in runs if isinstance(fact, ChecksRun))
+        return {run.command: run for checks in many for run in checks}
 
     def _edited(self) -> bool:
         """Whether files were edited since the checks were run last."""
-        for event in reversed(self._log.events):
+        for event in newest(self._log.events, ChecksRun, ToolStarted):
             if isinstance(event.fact, ChecksRun):
                 return False
             if _is_edit(event):
@@ -263,14 +265,12 @@ class EditWatch(EditChecks):
 
     def _this_turn(self) -> Sequence[Event]:
         events = self._log.events
-        for at in range(len(events) - 1, -1, -1):
-            match events[at].fact:
-                case UserSpoke() | TaskOpened():
-                    return events[at:]
-                case Answered(by="user", text=text) if text.strip():
-                    return events[at:]
-                case _:
+        for event in newest(events, UserSpoke, TaskOpened, Answered):
+            match event.fact:
+                case Answered(by=by, text=text) if by != "user" or not text.strip():
                     pass
+                case _:
+                    return events[event.seq - 1 :]
         return events
 
     def _read_formatters(self, entries: Sequence[str]) -> list[FileCommand]:

@@ -16,6 +16,8 @@ LARGEST_HEADER = 8 * KIB
 LARGEST_MESSAGE = 64 * MIB
 WRITE_SECONDS = 30.0
 """How long a server may leave a message unread."""
+END_SECONDS = 1.0
+"""How long to wait for the end of a server that does not read."""
 NO_SUCH_METHOD = -32601
 NOT_READ = "It no longer reads its input."
 _END = b"\r\n\r\n"
@@ -103,12 +105,18 @@ class LspConnection:
                 while data := await self._process.read():
                     for message in reader.add(data):
                         await self._take(message)
-            if self._listening.cancel_called:
+            if self._listening.cancel_called and not await self._has_ended():
                 raise ServerGone(NOT_READ)
         finally:
             self.ended = True
             for reply in self._waiting.values():
                 reply.arrived.set()
+
+    async def _has_ended(self) -> bool:
+        """Whether the server ended: a write can fail before the end of its output is read."""
+        with anyio.move_on_after(END_SECONDS):
+            await self._process.watch()
+        return self._process.ended is not None
 
     async def request(self, method: str, params: Any) -> Any:
         """The result of a request; None if the server reports an error. Raises `ServerGone`."""
@@ -128,13 +136,14 @@ class LspConnection:
         await self._send({"method": method, "params": params})
 
     async def _send(self, message: Mapping[str, Any]) -> None:
-        if self.ended:
-            raise ServerGone("It has ended.")
         async with self._writing:
+            if self.ended:
+                raise ServerGone("It has ended.")
             try:
                 with anyio.fail_after(WRITE_SECONDS):
                     await self._process.write(framed(message))
             except OSError as error:  # also if it takes too long
+                self.ended = True
                 self._listening.cancel()
                 raise ServerGone(NOT_READ) from error
 

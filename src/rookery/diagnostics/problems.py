@@ -10,6 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from rookery.core.replies import NEW_PROBLEMS
+
 ERROR, WARNING = 1, 2
 """Severities of the protocol; the others are hints and are left out."""
 LONGEST_MESSAGE = 300
@@ -108,7 +110,7 @@ def described_problems(
     """What to tell the model about new problems; empty if there is nothing to tell."""
     parts = []
     if new:
-        parts.append("New problems:\n" + "\n".join(_listed(new)))
+        parts.append(f"{NEW_PROBLEMS}\n" + "\n".join(_listed(new)))
     errors = [each for found in elsewhere.values() for each in found if each.severity == ERROR]
     if errors:
         files = len({each.path for each in errors})

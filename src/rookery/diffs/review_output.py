@@ -93,7 +93,7 @@ def _closing(result: ReviewResult) -> Iterator[str]:
         about = counted(result.dropped, "finding")
         yield f"Dropped: {about} about files that are not in the change."
     if not result.complete:
-        yield f"The review is not complete. {harmless(result.reason)}"
+        yield "The review is not complete."  # why, is said on standard error
 
 
 def _tally(findings: Sequence[ReviewFinding]) -> str:

@@ -34,7 +34,8 @@ RULE_LIFETIME_MS = DAYS * 24 * 60 * 60 * 1000
 _KEPT = ("command", "prefix", "host", "web")
 _WEB = "web "
 PLANNING = (
-    "The user wants a plan first: until it is approved you only read. Submit it with present_plan."
+    "At the level plan, only reading is allowed until the user approves a plan. Submit one with "
+    "present_plan."
 )
 
 

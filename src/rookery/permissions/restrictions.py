@@ -44,10 +44,10 @@ from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.workspace import Files, Place
 from rookery.errors import BadArguments, ToolError
 
+READ_ONLY = "This folder is not trusted, so it is read-only: nothing in it may be run or changed."
 NOT_TRUSTED = (
-    "This folder is not trusted, so it is read-only: nothing in it may be run or changed. "
-    "The user can trust it with `rookery trust`, or by answering yes at the start; `--trust` or "
-    "`-y` allows it for one run."
+    f"{READ_ONLY} The user can trust it with `rookery trust`, or by answering yes at the start; "
+    "`--trust` or `-y` allows it for one run."
 )
 
 
@@ -185,7 +185,7 @@ class ModeLimits(Hook):
         if not (chosen and more):
             return Ruling()
         return deny(
-            f"Not interactive: the user chose mode {chosen.slug} for this run, and nobody can "
+            f"Not interactive: the user chose mode {chosen.slug} for this run, so no one can "
             f"approve what mode {target.slug} may do beyond it: {', '.join(more)}. Do without "
             "it, or finish and say what is left to do."
         )
@@ -216,15 +216,16 @@ class DeniedTools(Hook):
 
 class TrustGate(Hook):
     """`acts_anyway` is set if the user (`-y`) or the driving program allowed actions for this run.
-    The folder's own settings stay off."""
+    The folder's own settings stay off. `never` is why the folder cannot be trusted, if so."""
 
-    def __init__(self, *, trusted: bool, acts_anyway: bool) -> None:
+    def __init__(self, *, trusted: bool, acts_anyway: bool, never: str = "") -> None:
         self._may_act = trusted or acts_anyway
+        self._refusal = f"{READ_ONLY} {never}" if never else NOT_TRUSTED
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         if self._may_act or not action.changes_things or _is_known_reader(action):
             return Ruling()
-        return deny(NOT_TRUSTED)
+        return deny(self._refusal)
 
 
 def _is_known_reader(action: Action) -> bool:

@@ -6,7 +6,7 @@ If the policy of an intent tolerates it, an edit may change a file that was also
 The edit must contain the exact text it replaces, and none of those lines may have changed.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import PurePosixPath
 
 import anyio.to_thread
@@ -14,28 +14,12 @@ from msgspec import Struct
 
 from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import (
-    Change,
-    Ending,
-    Event,
-    Gathered,
-    Rewound,
-    Seen,
-    ToolFinished,
-    ToolStarted,
-    live,
-)
+from rookery.core.facts import Change
+from rookery.core.folds.task_record import KnownFiles
 from rookery.core.replies import CHANGED_BESIDE
 from rookery.core.text.text_lines import shown_difference, unchanged_around
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.hooks import Hook
-
-
-class _Known(Struct, frozen=True):
-    """A file as the model last saw it. `sha` is empty for a file too large to read."""
-
-    sha: str
-    whole: bool
 
 
 class _Stale(Struct, frozen=True):
@@ -52,31 +36,25 @@ NOTE = "{path} changed since the model read it, but not in the lines of this edi
 
 
 class StaleGuard(Hook):
-    """Folds only new events of the log, so the cost does not grow with its length."""
-
     def __init__(
         self,
-        events: Callable[[], Sequence[Event]],
+        files: Callable[[], KnownFiles],
         text_of: Callable[[str], str | None] = lambda sha: None,
         *,
         tolerates: Callable[[ToolCall, Action], Awaitable[bool]] | None = None,
     ) -> None:
-        """`text_of` returns the text for a file hash, if known. `tolerates` says whether a call may
-        edit files that changed elsewhere; by default none may."""
-        self._events = events
+        """`files` returns those the model has seen, `text_of` the text for a file hash, if known.
+        `tolerates` says whether a call may edit files that changed elsewhere; by default none
+        may."""
+        self._files = files
         self._text_of = text_of
         self._tolerates = tolerates
-        self._folded = 0
-        self._known: dict[str, _Known] = {}
-        self._started: dict[str, tuple[Change, ...]] = {}
 
     def known(self) -> dict[str, str]:
         """The hash of each file as the model last saw it."""
-        self._fold_new_events()
-        return {path: known.sha for path, known in self._known.items()}
+        return {path: known.sha for path, known in self._files().by_path.items()}
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
-        self._fold_new_events()
         problems = [found for each in action.changes if (found := self._problem(each, action))]
         beside = await self._notes_on_other_changes(call, action, problems)
         if len(beside) == len(problems):
@@ -113,7 +91,7 @@ class StaleGuard(Hook):
         return (await anyio.to_thread.run_sync(shown_difference, was, now))[0]
 
     def _problem(self, change: Change, action: Action) -> _Stale | None:
-        path, known = change.path, self._known.get(change.path)
+        path, known = change.path, self._files().by_path.get(change.path)
         expected = known.sha if known else ""
 
         def stale(reason: str, sentence: str) -> _Stale:
@@ -146,47 +124,6 @@ class StaleGuard(Hook):
                 "written. Read all of it at once, or use edit or apply_diff.",
             )
         return None
-
-    def _fold_new_events(self) -> None:
-        events = self._events()
-        fresh = events[self._folded :]
-        self._folded = len(events)
-        if any(isinstance(event.fact, Rewound) for event in fresh):
-            self._known, self._started = {}, {}
-            fresh = live(events)
-        self._fold(fresh)
-
-    def _fold(self, events: Iterable[Event]) -> None:
-        for event in events:
-            match event.fact:
-                case ToolStarted(call_id=call_id, changes=changes) if changes:
-                    self._started[call_id] = changes
-                case ToolFinished(call_id=call_id, ending=ending, seen=seen):
-                    changes = self._started.pop(call_id, ())
-                    moves = any(not change.after for change in changes)
-                    for change in changes if ending is Ending.DONE else ():
-                        self._learn_change(change, moves=moves)
-                    for each in seen:
-                        self._learn_seen(each)
-                case Gathered(seen=seen):
-                    for each in seen:
-                        self._learn_seen(each)
-
-    def _learn_change(self, change: Change, *, moves: bool) -> None:
-        """An edit does not show the rest of a file. The model knows a file it created as a whole,
-        unless the file may have been moved there."""
-        known = self._known.pop(change.path, None)
-        if change.after:
-            made = not change.before and not moves
-            followed = known is not None and known.sha == change.before
-            whole = made or (known is not None and known.whole and followed)
-            self._known[change.path] = _Known(change.after, whole)
-
-    def _learn_seen(self, seen: Seen) -> None:
-        known = self._known.get(seen.path)
-        follows = known is not None and (known.sha == seen.sha or seen.amended)
-        seen_before = known is not None and known.whole and follows
-        self._known[seen.path] = _Known(seen.sha, seen.whole or seen_before)
 
 
 def _refused(stale: _Stale) -> Ruling:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 LARGEST_FILE = 64 * KIB
 LONGEST_LINE = 1000
 IN_KEYRING = "the system's keyring"
+FLAG = "--api-key"
 _NAME = lazy_pattern(r"[A-Za-z0-9_-]+")
 
 PATIENCE = 3.0
@@ -84,7 +85,7 @@ def find_key(
     order. None if there is none. Raises `SettingsError` if a key, keyring or file cannot be
     used."""
     if flag:
-        return Key(flag, source="--api-key")
+        return Key(flag, source=FLAG)
     if variable and (text := environ.get(variable)):
         return Key(text, source=variable)
     if provider in providers_in_keyring(keys_file) and (text := key_in_keyring(provider)):
@@ -113,6 +114,12 @@ def all_keys(
     yield from keys_from_keyring()
     with suppress(SettingsError):
         yield from _read(keys_file).values()
+
+
+def stored_keys(keys_file: Path) -> Iterator[str]:
+    """Every key that `rookery auth` stored. Raises `SettingsError` if one cannot be read."""
+    yield from filter(None, map(key_in_keyring, providers_in_keyring(keys_file)))
+    yield from _read(keys_file).values()
 
 
 def save_key(keys_file: Path, provider: str, key: str) -> None:
@@ -145,10 +152,10 @@ def providers_in_keyring(keys_file: Path) -> Sequence[str]:
         return []
 
 
-def key_in_keyring(provider: str) -> str | None:
-    """The key that was stored there; None if it was removed. Each process asks the keyring once.
-    Raises `SettingsError` if it does not return the key."""
-    if provider not in _answers:
+def key_in_keyring(provider: str, *, again: bool = False) -> str | None:
+    """The key that was stored there; None if it was removed. Each process asks the keyring once,
+    unless it should ask `again`. Raises `SettingsError` if it does not return the key."""
+    if again or provider not in _answers:
         try:
             _answers[provider] = _patiently(
                 lambda: _backend().get_password(SERVICE, provider), PATIENCE
@@ -163,6 +170,21 @@ def key_in_keyring(provider: str) -> str | None:
             f"{provider} --file"
         )
     return answer
+
+
+def ask_keyring_again() -> None:
+    """Forget what the keyring has returned: another process has stored a key."""
+    _answers.clear()
+
+
+def keys_version(keys_file: Path) -> tuple[int, ...]:
+    """Differs after `rookery auth` has stored or removed a key."""
+    version: list[int] = []
+    for file in (keys_file, _marker(keys_file)):
+        with suppress(OSError):
+            found = file.stat()
+            version += [found.st_mtime_ns, found.st_ino]
+    return tuple(version)
 
 
 def keys_from_keyring() -> Sequence[str]:
@@ -230,19 +252,26 @@ def _usable(text: str, called: str) -> str:
 
 def _read(file: Path) -> dict[str, str]:
     """The keys in the file by provider; empty if there is no file."""
+    data = read_private(file, LARGEST_FILE + 1)
+    table = {} if data is None else _table(file, data)
+    return {name: _text(file, name, value) for name, value in table.items()}
+
+
+def read_private(file: Path, most: int) -> bytes | None:
+    """The beginning of a file that only its owner can read; None if there is no file. Raises
+    `SettingsError` if others can read it."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
-        return {}
+        return None
     except OSError as error:
         raise SettingsError(f"{file} cannot be read: {reason(error)}.") from error
     try:
         _check_private(file, os.fstat(fd))
         with open(fd, "rb", closefd=False) as stream:
-            data = stream.read(LARGEST_FILE + 1)
+            return stream.read(most)
     finally:
         os.close(fd)
-    return {name: _text(file, name, value) for name, value in _table(file, data).items()}
 
 
 def _check_private(file: Path, status: os.stat_result) -> None:

@@ -57,7 +57,10 @@ class RunAgents:
     arguments: ClassVar[type[msgspec.Struct]] = RunAgentsArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     traits: ClassVar[ToolTraits] = ToolTraits(
-        hook_name="Task", hook_arguments={"agents": "agents"}, aliases=("Agent",)
+        hook_name="Task",
+        hook_arguments={"agents": "agents"},
+        aliases=("Agent",),
+        editor_kind="think",
     )
 
     def __init__(
@@ -203,7 +206,7 @@ async def _apply(branch: str, ctx: ToolContext) -> Action:
 
     worktrees = ctx.worktrees()
     if worktrees is None:
-        raise ToolError("This workspace is not a git repository, so there are no workers.")
+        raise ToolError("This workspace is not a git repository, so workers cannot start.")
     work = await worktrees.work_on(branch)
     steps: list[FileStep] = []
     conflicts: list[str] = []

@@ -285,8 +285,8 @@ def still_running(
     return "\n".join(
         [
             _folder(cwd),
-            f"Still running after {max(1, round(seconds))} s. It goes on in the background, and "
-            "you will be told when it ends; it is ended with the task at the latest.",
+            f"Still running after {max(1, round(seconds))} s. It continues in the background. "
+            "You get a message when it ends. It ends with the task at the latest.",
             *([stuck] if waits_for_input else []),
             *_output_so_far(preview, kept),
         ]

@@ -160,7 +160,7 @@ class PresentPlan:
         )
 
 
-UNATTENDED = "[automatic] Nobody is there to answer: the user has decided and allowed nothing."
+UNATTENDED = "[automatic] Not interactive: the user has decided and allowed nothing."
 TAKEN = f"{UNATTENDED} Your own suggestion {{number}} was taken, which says no more than you did:"
 DECIDE = f"{UNATTENDED} Decide yourself and go on."
 
@@ -280,6 +280,7 @@ class SwitchModeTool:
     description: ClassVar[str] = "Propose to go on in another mode, if this one does not fit."
     arguments: ClassVar[type[msgspec.Struct]] = SwitchModeArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
+    traits: ClassVar[ToolTraits] = ToolTraits(editor_kind="switch_mode")
 
     def __init__(self, modes: Callable[[], Sequence[Mode]]) -> None:
         self._modes = modes
@@ -330,6 +331,7 @@ class NewTask:
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     traits: ClassVar[ToolTraits] = ToolTraits(
         hook_name="Task",
+        editor_kind="think",
         hook_arguments={"message": "prompt", "mode": "subagent_type"},
         aliases=("Agent",),
         explained=frozenset({"todos"}),

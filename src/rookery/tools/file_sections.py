@@ -143,7 +143,8 @@ class Sections:
         return FileSection(text=words, images=(shown.image,))
 
     async def _lines(self, text: str, spec: SectionSpec) -> _Lines:
-        lines = await in_thread(partial(_chosen, text, spec, self._ctx.limits, self._room))
+        work = partial(_chosen, text, spec, self._ctx.limits, self._room)
+        lines = await in_thread(work, once_through=text)
         self._room -= lines.size
         return lines
 

@@ -42,6 +42,7 @@ class CodebaseSearch:
     )
     arguments: ClassVar[type[msgspec.Struct]] = CodebaseSearchArgs
     group: ClassVar[ToolGroup] = ToolGroup.READ
+    traits: ClassVar[ToolTraits] = ToolTraits(editor_kind="search")
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -140,6 +141,7 @@ class ListCodeDefinitionNames:
     )
     arguments: ClassVar[type[msgspec.Struct]] = ListCodeDefinitionNamesArgs
     group: ClassVar[ToolGroup] = ToolGroup.READ
+    traits: ClassVar[ToolTraits] = ToolTraits(editor_kind="search")
 
     def __init__(self, outlines: Outlines) -> None:
         self._outlines = outlines
@@ -215,6 +217,7 @@ class SearchFiles:
     group: ClassVar[ToolGroup] = ToolGroup.READ
     traits: ClassVar[ToolTraits] = ToolTraits(
         hook_name="Grep",
+        editor_kind="search",
         hook_arguments={"regex": "pattern", "path": "path", "file_pattern": "glob"},
         skipped=frozenset({"file_pattern"}),
         essential=True,
@@ -257,6 +260,7 @@ class ListFiles:
     group: ClassVar[ToolGroup] = ToolGroup.READ
     traits: ClassVar[ToolTraits] = ToolTraits(
         hook_name="Glob",
+        editor_kind="search",
         hook_arguments={"path": "path"},
         row_name="listFilesTopLevel",
         essential=True,

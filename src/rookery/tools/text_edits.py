@@ -243,7 +243,8 @@ async def _replace_exactly(
     if old == new:
         raise BadArguments("old_string and new_string are the same.")
     file = await existing(args.file_path, ctx)
-    edited = await in_thread(partial(replace_text, file.text, old, new, everywhere))
+    work = partial(replace_text, file.text, old, new, everywhere)
+    edited = await in_thread(work, once_through=file.text)
     if isinstance(edited, str):
         return await change_file(ctx, file, edited, tool="appliedDiff", swaps=[Swap(old, new)])
     can_all = isinstance(args, EditArgs)

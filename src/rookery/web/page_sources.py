@@ -11,6 +11,7 @@ from itertools import chain
 from urllib.parse import urlsplit
 
 from rookery.core.blocks import ToolCall
+from rookery.core.event_list import live
 from rookery.core.facts import (
     Answered,
     AssistantSpoke,
@@ -22,8 +23,8 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
     UserSpoke,
-    live,
 )
+from rookery.core.instructions import without_webhook
 from rookery.errors import BadArguments
 from rookery.lazy_pattern import lazy_pattern
 from rookery.web.page_fetch import parsed_address
@@ -83,7 +84,7 @@ class _NamedPages:
                 | QueueEdited(text=str(text))
                 | Answered(by="user", text=str(text))
             ):
-                self.pages.update(addresses_in(text))
+                self.pages.update(addresses_in(without_webhook(text)))
             case Gathered(text=text) if not self._has_acted:
                 self.pages.update(addresses_in(text))
             case AssistantSpoke(blocks=blocks):

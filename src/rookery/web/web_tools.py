@@ -17,7 +17,7 @@ from rookery.core.facts import Ending, Event
 from rookery.core.replies import failed
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.hooks import RuleBook
+from rookery.engine.ports.hooks import Hook, RuleBook
 from rookery.engine.ports.tool import ToolContext, WebSearchEngine
 from rookery.errors import BadArguments, Denied, SettingsError, ToolError
 
@@ -51,7 +51,7 @@ class WebFetch:
     description: ClassVar[str] = "Read a web page as text. Long pages: continue with offset."
     arguments: ClassVar[type[msgspec.Struct]] = WebFetchArgs
     group: ClassVar[ToolGroup] = ToolGroup.READ
-    traits: ClassVar[ToolTraits] = ToolTraits(hook_name="WebFetch")
+    traits: ClassVar[ToolTraits] = ToolTraits(hook_name="WebFetch", editor_kind="fetch")
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class WebSearch:
     description: ClassVar[str] = "Search the web. Returns titles, addresses and excerpts."
     arguments: ClassVar[type[msgspec.Struct]] = WebSearchArgs
     group: ClassVar[ToolGroup] = ToolGroup.READ
-    traits: ClassVar[ToolTraits] = ToolTraits(hook_name="WebSearch")
+    traits: ClassVar[ToolTraits] = ToolTraits(hook_name="WebSearch", editor_kind="search")
 
     def __init__(self, open_engine: Callable[[], WebSearchEngine]) -> None:
         self._open_engine = open_engine
@@ -184,7 +184,7 @@ class WebSearch:
         return action
 
 
-class KnownPages:
+class KnownPages(Hook):
     """Hook that allows pages of listed hosts, and origins and engines that were approved in this
     task. Pages of this machine, and pages that the conversation does not name, ask even if
     everything else is approved automatically. `logs` are those of the tasks above and of this

@@ -95,6 +95,8 @@ def command(
     if code or not (asks or yes):
         if message:
             print(message)
+        if message and not dry_run:
+            print("Nothing was committed. To commit without a terminal: -y", file=sys.stderr)
         return code
     if yes:
         return _commit(git, staging, message, edit=False)

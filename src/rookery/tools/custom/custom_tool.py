@@ -21,6 +21,7 @@ from rookery.core.facts import Ending
 from rookery.core.text.characters import marked
 from rookery.core.tool_traits import ToolGroup, known_tools
 from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import Denied, ToolError
 from rookery.tools.command_watch import first_line
@@ -143,7 +144,7 @@ class CustomTool:
         self._agreement.agree(seen)
 
 
-class CustomToolGuard:
+class CustomToolGuard(Hook):
     """A hook that asks about a tool whose current content no person has agreed to."""
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
@@ -152,9 +153,6 @@ class CustomToolGuard:
             return Ruling()
         covers = "this call only" if action.payload.get("once") else "the tool as it is now"
         return ask(f"{missing} Your approval covers {covers}.")
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
 
 
 def reserved() -> frozenset[str]:
