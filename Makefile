@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Every worker imports every test: compiling them once is enough.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-fast eval check bench torture docs pages web clean
+.PHONY: demo test test-fast eval check bench torture docs pages web vscode clean
 
 demo: $(VENV)/.product
 	$(BIN)/rookery demo
@@ -33,13 +33,16 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --strict examples
 
 bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py $(PEERS:%=--peer %)
+	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/checkpoints.py
 	$(BIN)/python benchmarks/full_screen.py
 	$(BIN)/python benchmarks/governance.py
 	$(BIN)/python benchmarks/manager.py
+	$(BIN)/python benchmarks/fleet.py
 
 docs: pages web $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python tests/support/terminal_pictures.py
@@ -49,6 +52,7 @@ docs: pages web $(VENV)/.dev
 pages: $(VENV)/.dev
 	$(BIN)/python -m rookery.core.settings_reference > docs/settings.md
 	PYTHONPATH=tests $(BIN)/python tests/support/facts_document.py
+	PYTHONPATH=tests $(BIN)/python tests/support/state_diagram.py
 	PYTHONPATH=tests $(BIN)/python tests/support/control_stream_schemas.py
 	PYTHONPATH=tests $(BIN)/python tests/support/json_io_schema.py
 	$(BIN)/python -m rookery.protocol.schema > docs/schemas/protocol.schema.json
@@ -56,6 +60,10 @@ pages: $(VENV)/.dev
 
 web: $(VENV)/.web
 	PYTHON=../$(BIN)/python sh web/build.sh
+
+# Needs Node: editors/vscode/rookery.vsix, from the packages of its lock file.
+vscode:
+	cd editors/vscode && npm ci --silent && npm run --silent check && npm run --silent build
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
