@@ -1,82 +1,14 @@
 """Who may import whom, and how large it all may be: the tables of architecture.toml."""
 
-import ast
-import os
 import re
-import subprocess
 import sys
 import tomllib
-from collections import Counter
-from collections.abc import Iterator
 from fnmatch import fnmatch
-from functools import cache
 from pathlib import Path
 
-HERE = Path(__file__).parent
-SOURCE = HERE.parent / "src" / "rookery"
-RULES = tomllib.loads((HERE / "architecture.toml").read_text(encoding="utf-8"))
-READS_AND_EDITS = """\
-- calls: [{tool: read_file, arguments: {path: a.txt}}]
-- calls: [{tool: write_to_file, arguments: {path: a.txt, content: "two\\n"}}]
-- calls: [{tool: attempt_completion, arguments: {result: Done.}}]
-"""
+from support.source_tree import class_names, imports, modules_of_a_run, texts
 
-
-@cache
-def texts() -> dict[str, str]:
-    paths = SOURCE.rglob("*.py")
-    return {each.relative_to(SOURCE).as_posix(): each.read_text("utf-8") for each in paths}
-
-
-@cache
-def trees() -> dict[str, ast.Module]:
-    return {name: ast.parse(text) for name, text in texts().items()}
-
-
-@cache
-def imports() -> frozenset[tuple[str, str]]:
-    """Each module of ours, without `rookery`, and the full name of a module that it imports."""
-    return frozenset(
-        (file.removesuffix(".py").removesuffix("/__init__").replace("/", "."), name)
-        for file, tree in trees().items()
-        for name in _imported_in(tree)
-    )
-
-
-def _imported_in(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=names):
-                yield from (each.name for each in names)
-            case ast.ImportFrom(module=str(module), names=names):
-                full = (f"{module}.{each.name}" for each in names)
-                yield from (each if _is_module(each) else module for each in full)
-
-
-@cache
-def _is_module(name: str) -> bool:
-    path = SOURCE.parent.joinpath(*name.split("."))
-    return path.is_dir() or path.with_suffix(".py").is_file()
-
-
-def modules_of_a_run(folder: Path) -> set[str]:
-    """Which modules of ours `rookery -p` loads to read a file and to edit it."""
-    script, file = folder / "script.yaml", folder / "work" / "a.txt"
-    script.write_text(READS_AND_EDITS, encoding="utf-8")
-    file.parent.mkdir()
-    file.write_text("one\n", encoding="utf-8")
-    run = [sys.executable, "-X", "importtime", "-m", "rookery", "-p", "-y", "go"]
-    home = {"ROOKERY_HOME": str(folder), "PYTHONPATH": str(SOURCE.parent)}
-    done = subprocess.run(
-        [*run, "--provider", "scripted", "-m", str(script)],
-        cwd=file.parent,
-        env={"PATH": os.environ["PATH"], **home},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert file.read_text(encoding="utf-8") == "two\n"
-    return set(re.findall(r"\| +(rookery[\w.]*)$", done.stderr, re.MULTILINE))
+RULES = tomllib.loads(Path(__file__).with_name("architecture.toml").read_text(encoding="utf-8"))
 
 
 def named(names: str) -> list[str]:
@@ -138,13 +70,11 @@ def test_locks_file_replacement_and_orphans_have_one_home():
 
 def test_code_size_stays_within_its_budgets(tmp_path: Path):
     sizes = {name: text.count("\n") for name, text in texts().items()}
-    nodes = [node for tree in trees().values() for node in tree.body]
-    classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
     found = {
         "files": len(sizes),
         "lines": sum(sizes.values()),
         "longest_file": max(size for name, size in sizes.items() if name != RULES["alone"]),
-        "repeated_class_names": sum(number > 1 for number in classes.values()),
+        "repeated_class_names": sum(number > 1 for number in class_names().values()),
         "modules_of_a_run": len(modules_of_a_run(tmp_path)),
     }
     assert {name: number for name, number in found.items() if number > RULES["budgets"][name]} == {}

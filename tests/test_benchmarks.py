@@ -1,14 +1,22 @@
 """The benchmarks compare like with like: both sides do the same work. How fast is not tested."""
 
 import json
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+from rookery.core.folds.history import history
+from rookery.storage.journal import read_record
+from rookery.storage.journal_contents import SNAPSHOT
+from rookery.storage.verify import verify
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+SVG = "{http://www.w3.org/2000/svg}"
 CASES = ("3-turns", "short-text", "short-arguments")
 
 
@@ -33,3 +41,46 @@ def test_both_agents_make_the_same_files_with_equally_many_equal_requests(track:
         assert len(rookery.sizes) == 4
     if case == "short-arguments":
         assert len(files["long.txt"]) == 990
+
+
+def test_a_session_made_longer_is_sound_and_can_be_continued(track: Any, tmp_path: Path):
+    track.rookery("3-turns")
+    (sample,) = (track.home / "data" / "tasks").iterdir()
+    folder = tmp_path / "long"
+    import_module("sessions").write_session(folder, sample, 5_000, tmp_path)
+    assert verify(folder) == []
+    record = read_record(folder)
+    assert len(record.events) >= 5_000
+    assert (folder / SNAPSHOT).exists()
+    assert not record.state.pending
+    assert len(history(record.events)) < 2_000
+
+
+def test_an_agent_that_is_named_gets_the_same_work(track: Any, tmp_path: Path):
+    runs, peers, cases = (import_module(name) for name in ("runs", "peers", "cases"))
+    with runs.serving("rookery@3") as model:
+        program = runs.ROOKERY[0]
+        run = peers.run_peer(
+            "rookery", program, "rookery@3", "1", tmp_path / "p", model, cases.FILES
+        )
+    files = {path.name: path.read_text() for path in (tmp_path / "p" / "workspace").iterdir()}
+    assert files["notes.txt"].startswith("count = 1\n")
+    assert files["log.txt"] == "0\n"
+    assert len(run.turns) == 3
+    (wanted, bad) = ("codex=/usr/bin/codex", "emacs=/usr/bin/emacs")
+    compare = import_module("run")
+    assert compare._peer(wanted) == ("codex", "/usr/bin/codex")
+    with pytest.raises(ArgumentTypeError, match="not emacs"):
+        compare._peer(bad)
+
+
+def test_bars_are_drawn_with_their_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    chart = import_module("chart")
+    bars = [chart.Bar("a <b>", 2.0, "2.00 ×", 1.5), chart.Bar("c", 1.0, "1.00 ×")]
+    chart.draw(tmp_path / "x.svg", "Title", "note", bars)
+    drawn = ElementTree.parse(tmp_path / "x.svg").getroot()
+    widths = [float(each.get("width", 0)) for each in drawn.iter(f"{SVG}rect")]
+    assert widths[0] == 2 * widths[1]
+    assert len(list(drawn.iter(f"{SVG}path"))) == 1
+    assert "a <b>" in [text.text for text in drawn.iter(f"{SVG}text")]

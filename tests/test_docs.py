@@ -85,12 +85,14 @@ def test_generated_pages_are_up_to_date(tmp_path: Path):
     )
     for folder in ("docs/schemas", "tests/support"):
         (tmp_path / folder).mkdir(parents=True)
-    names = ("facts_document", "control_stream_schemas", "json_io_schema")
+    names = ("facts_document", "state_diagram", "control_stream_schemas", "json_io_schema")
     writers = [f"tests/support/{name}.py" for name in names]
     for name in ("Makefile", "pyproject.toml", *writers):
         shutil.copyfile(ROOT / name, tmp_path / name)
     for name in made:
         (tmp_path / "docs" / name).write_text("outdated")
+    drawn = (ROOT / "docs" / "manager.md").read_text().replace("stateDiagram", "outdated")
+    (tmp_path / "docs" / "manager.md").write_text(drawn)
     (tmp_path / "venv" / "bin").mkdir(parents=True)
     for name in ("bin/python", ".dev"):  # make sees that everything is installed
         (tmp_path / "venv" / name).touch()
@@ -100,7 +102,7 @@ def test_generated_pages_are_up_to_date(tmp_path: Path):
         capture_output=True,
         check=True,
     )
-    for name in made:
+    for name in (*made, "manager.md"):
         assert (tmp_path / "docs" / name).read_text() == (ROOT / "docs" / name).read_text()
 
 

@@ -74,7 +74,7 @@ def test_background_commands_are_listed_and_ending_one_reaches_the_model(
             assert running(rookery) == []
 
         wait_for_the_background(slow)
-        assert "It goes on in the background" in last_turn(server.requests[1])
+        assert "It continues in the background" in last_turn(server.requests[1])
         assert "Output so far:\\nup" in last_turn(server.requests[1])
         [row] = running(rookery)
         assert (row["state"], row["command"]) == ("background", f"echo up; sleep {slow}")

@@ -270,12 +270,13 @@ SCENARIOS: Mapping[str, Task | Command | File | Stored | Slash | Keys] = {
     "~/.claude/projects": Stored("claude"),
     "~/.codex/sessions": Stored("codex"),
     "~/.gemini/tmp": Stored("gemini"),
-    "opencode/storage": Stored("opencode"),
+    "opencode.db": Stored("opencode"),
     "globalStorage": Stored("roo"),
     # slash commands and keys
     "/model": Slash("/model", sees="Model", plain="Use /model with a name"),
     "/new": Slash("/new", sees="What should I do?"),
     "/quit": Slash("/quit"),
+    "exit": Slash("exit"),
     "/compact": Slash("/compact", sends="Condense", plain=""),
     "/compress": Slash("/compress", sends="Condense", plain=""),
     'AGENT -p "/compact"': Command(
@@ -291,7 +292,7 @@ SCENARIOS: Mapping[str, Task | Command | File | Stored | Slash | Keys] = {
     "/rewind": Slash("/rewind", sees="Checkpoints", plain="/rewind NUMBER"),
     "/restore": Slash("/restore", sees="Checkpoints", plain="/rewind NUMBER"),
     "/mcp": Slash("/mcp", sees="In a shell: rookery mcp", plain="In a shell: rookery mcp"),
-    "/login": Slash("/login", sees="In a shell: rookery auth", plain="In a shell: rookery auth"),
+    "/login": Slash("/login", sees="Could not use the terminal", plain="In a shell: rookery auth"),
     "/add-dir FOLDER": Slash("/add-dir x", sees="--add-dir FOLDER", plain="--add-dir FOLDER"),
     "/diff": Slash("/diff", sees="File changes of this session: none.", plain=""),
     "/share": Slash("/share x.md", sees="Written to", plain="In a shell: rookery export"),
@@ -312,6 +313,8 @@ SCENARIOS: Mapping[str, Task | Command | File | Stored | Slash | Keys] = {
     "/editor": Slash("/editor", sees="Could not use the editor", plain="opens no editor"),
     "/memory": Slash("/memory", sees="Rules files", plain=""),
     "/permissions": Slash("/permissions edits", sends="SwitchApproval", plain=""),
+    "/approvals": Slash("/approvals edits", sends="SwitchApproval", plain=""),
+    "/plan": Slash("/plan", sees="Use /permissions plan", plain="Use /permissions plan"),
     "Shift+Tab": Keys(("shift+tab",), sends="SwitchApproval"),
     "/undo": Slash("/undo", sees="Nothing to undo", plain="Nothing to undo"),
 }

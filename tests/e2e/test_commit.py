@@ -47,6 +47,7 @@ def test_without_a_terminal_the_message_is_printed_and_nothing_committed(
     with LlmServer([say("```\napp: Use two\n```")]) as server:
         done = rookery.run("commit", *at(server))
     assert (done.returncode, done.stdout) == (0, "app: Use two\n")
+    assert done.stderr.endswith("Nothing was committed. To commit without a terminal: -y\n")
     assert head(project) == "app: start with one"
     assert not server.requests[0].body.get("tools")
     assert "app: start with one" in sent(server)

@@ -1,6 +1,7 @@
 """A conversation condensed during a question continues with its answer."""
 
 import json
+import re
 
 import pytest
 
@@ -11,6 +12,30 @@ ANSWER = "ONLY-THE-STAGING-ONE"
 QUESTION = call(
     "ask_followup_question", question="Which database may I drop?", follow_up=[{"text": "none"}]
 )
+
+
+def test_a_server_that_repeats_its_call_ids_can_continue_after_condensing(rookery: Installed):
+    """Some servers call the first call of every answer `call_0`."""
+    edits = [
+        call("write_to_file", id="call_0", path=name, content="hi\n") for name in ("a", "b", "c")
+    ]
+    first, second, third = ([edit] for edit in edits)
+    answers = [first, second, [say("SUMMARY")], third, [finish()]]
+    with LlmServer(*answers) as server, rookery.terminal(*at(server), "do it") as terminal:
+        terminal.wait_for("Approve?")
+        terminal.type("y")
+        terminal.wait_for("Approve?")
+        terminal.wait_until_it_listens()
+        terminal.type("/condense")
+        terminal.wait_for("Approve?")
+        terminal.type("y")
+        terminal.wait_for("Approve?")
+        terminal.type("y")
+        terminal.wait_for("accepts")
+    assert [(rookery.workspace / name).read_text() for name in "abc"] == ["hi\n"] * 3
+    (journal,) = rookery.home.rglob("journal.jsonl")
+    started = re.findall(r'"kind":"tool_started","call_id":"(\w+)"', journal.read_text())
+    assert started[:3] == ["call_0", "call_0_2", "call_0_3"]
 
 
 @pytest.mark.parametrize("steps", [0, 3])

@@ -65,7 +65,7 @@ def test_a_run_with_only_refused_changes_is_not_a_success(rookery: Installed):
     assert done.returncode == 5
     why = "Nothing was changed: 1 action was refused (write_to_file). This run is not interactive."
     assert (
-        f"{why} To be asked, run it without -p; --permission-mode sets what runs unasked."
+        f"{why} To be asked, run it at a terminal without -p. To allow more: --permission-mode."
         in " ".join(done.stderr.split())
     )
     result = json.loads(done.stdout)
@@ -82,7 +82,7 @@ def test_a_run_with_some_refused_changes_says_so(rookery: Installed):
     assert done.returncode == 0
     reported = " ".join(done.stderr.split())
     assert "1 action was refused (execute_command). This run is not interactive." in reported
-    assert "run it without -p to be asked" in reported
+    assert "run it at a terminal without -p to be asked" in reported
     [denial] = json.loads(done.stdout)["permission_denials"]
     assert denial["tool_name"] == "execute_command"
 

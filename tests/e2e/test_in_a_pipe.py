@@ -71,6 +71,7 @@ def test_piped_text_is_added_to_the_prompt(rookery: Installed):
     words = first_words(server.requests[0])
     assert "why does it fail?" in words
     assert "<piped_text>\\nError: no such host" in words
+    assert rookery.run("list").stdout.endswith("\twhy does it fail?\n")
 
 
 def test_an_open_pipe_without_input_does_not_stop_a_run(rookery: Installed):

@@ -17,12 +17,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from llm_server import LlmServer, finish, status
 from rookery.errors import SettingsError
+from rookery.platform.browser_callback import Callback
 from rookery.providers.sign_in import SignIn, exchanged, sign_in
-from support.terminal_session import CTRL_C, CTRL_D, Installed, TerminalSession
+from support.terminal_session import COMMAND, CTRL_C, CTRL_D, Installed, TerminalSession
+from support.tmux_session import TmuxSession
 
 KEY = "sk-or-v1-0123456789abcdef"
-PROMPT = "Key for openrouter, or Enter to sign in with a browser: "
+PROMPT = "Key for openrouter (not shown), or Enter to sign in with a browser: "
 
 
 class OpenRouter:
@@ -144,9 +147,9 @@ def test_other_pages_cannot_answer_in_the_users_place(rookery: Installed, router
 def test_a_pasted_text_is_the_code_or_the_whole_address():
     attempt = SignIn("https://openrouter.ai/api/v1", 1, "verifier", "state")
     for text in ("good", "http://localhost:1/state?code=good", "localhost:1/state?code=good"):
-        assert attempt.pasted_code(text) == "good", text
-    for text in ("http://localhost:1/other?code=good", "two words", "x" * 999, "http://a/state"):
-        assert attempt.pasted_code(text) == "", text
+        assert attempt.pasted(text) == Callback("good"), text
+    for text in ("http://localhost:1/other?code=good", "two words", "x" * 2049, "http://a/state"):
+        assert attempt.pasted(text) is None, text
 
 
 def test_without_a_browser_the_address_is_pasted(rookery: Installed, router: OpenRouter):
@@ -250,3 +253,27 @@ async def test_the_time_is_limited():
     finally:
         os.close(receive)
         os.close(send)
+
+
+def test_a_rejected_key_is_replaced_in_the_full_screen(rookery: Installed):
+    """`/login` gives the terminal to `rookery auth`, and the next attempt uses the new key."""
+    with LlmServer(status(401), [finish()]) as server:
+        environ = {
+            **rookery.environ,
+            "OPENAI_BASE_URL": f"{server.url}/v1",
+            "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
+        }
+        rookery.run("auth", "openai", "--file", input=f"{'old' * 9}\n")
+        command = [COMMAND, "--provider", "openai", "fix it"]
+        with TmuxSession(command, cwd=rookery.workspace, environ=environ) as terminal:
+            terminal.wait_for("rejected the key", "/login another key")
+            terminal.type("/login")
+            terminal.press("Enter")
+            terminal.wait_for("Key for openai")
+            terminal.type("new" * 9)
+            terminal.press("Enter")
+            terminal.wait_for("The key is stored.", "y try again")
+            terminal.press("y")
+            terminal.wait_for("✔ ")
+        sent = [each.headers["authorization"] for each in server.requests]
+    assert sent == [f"Bearer {'old' * 9}", f"Bearer {'new' * 9}"]

@@ -9,7 +9,8 @@ from support.terminal_session import CTRL_C, CTRL_D, Installed, at
 
 QUESTION = "Do you trust this folder? "
 PROMPT = "[y/n] "
-REFUSED_SETTING = "/.rookery/settings.toml: provider cannot be set by a project"
+ON_A_TERMINAL = "provider cannot be set by a project"
+REFUSED_SETTING = f"/.rookery/settings.toml: {ON_A_TERMINAL}"
 """What is said only if the project's settings were read."""
 
 
@@ -84,7 +85,7 @@ def test_without_trust_only_reading_works_and_help_is_shown(strange: Installed):
         terminal.type("")
         assert terminal.exit_code() == 0
         assert "Approve?" not in terminal.screen
-        assert REFUSED_SETTING not in terminal.screen
+        assert ON_A_TERMINAL not in terminal.screen
     read, *refused = [last_turn(request) for request in server.requests[1:]]
     assert "what it says" in read
     assert len(refused) == 3
@@ -103,7 +104,7 @@ def test_trust_is_remembered_for_this_folder_only(strange: Installed):
         with strange.terminal(*at(server), "go") as terminal:
             terminal.wait_for(PROMPT)
             terminal.type("y")
-            terminal.wait_for(REFUSED_SETTING)
+            terminal.wait_for(ON_A_TERMINAL)
             terminal.wait_for("asks before it acts\n")
             terminal.wait_for(DONE)
             terminal.type("")

@@ -28,7 +28,7 @@ def test_a_model_suggestion_is_not_sent_back_as_user_text(rookery: Installed):
         rookery.run("-p", "-y", *at(server), "tidy up")
     reported = received(server.requests[1])
     assert "<user_message>" not in reported
-    assert "Nobody is there to answer: the user has decided and allowed nothing." in reported
+    assert "Not interactive: the user has decided and allowed nothing." in reported
     assert "Your own suggestion 1 was taken" in reported
     assert "<your_suggestion>\nNo, \tthanks\n</your_suggestion>" in reported
 

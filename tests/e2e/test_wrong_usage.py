@@ -22,7 +22,7 @@ MISTAKES = [
     (["--contniue"], "No such option '--contniue'. Did you mean '--continue'? See rookery --h"),
     (["-p", "go", "--provider", "openai"], "No key for openai. Set OPENAI_API_KEY, "),
     (["-p", "go", "-k", "x"], "Give --provider with --api-key."),
-    (["-p", "go", "--provider", "ollama"], "Choose a model for ollama with -m. To list them: "),
+    (["-p", "go", "--provider", "ollama"], "Choose a model for ollama with -m. Its server "),
     (["-p", "go", "--provider", "scripted"], "Give the script file with -m."),
     ([*SCRIPTED, "none.yaml"], "The script none.yaml cannot be read: No such file or directo"),
     ([*SCRIPTED, "."], "The script . cannot be read: Is a directory."),
@@ -271,3 +271,11 @@ def test_an_unsupported_effort_is_reported(rookery: Installed):
     assert note in reported.stderr
     assert "not known to support" not in unasked.stderr + thinks.stderr
     assert ("output_config" in server.requests[2].body) or ("thinking" in server.requests[2].body)
+
+
+def test_a_terminal_gets_errors_that_are_wrapped_between_words(rookery: Installed):
+    with rookery.terminal("--system-prompt", "x", columns=50) as terminal:
+        assert terminal.exit_code() == USAGE
+        lines = terminal.screen.splitlines()
+    assert lines[0] == "Error: rookery has no --system-prompt. To add to"
+    assert max(map(len, lines)) <= 50

@@ -26,7 +26,7 @@ SOURCE = ROOT / "src" / "rookery"
 
 OWN_NAMES = {
     ".ci/run": {"packages", "missing", "package", "changed", "0"},
-    "Makefile": {"FAST", "PYTHON", "VENV", "BIN"},
+    "Makefile": {"FAST", "PEERS", "PYTHON", "VENV", "BIN"},
 }
 """Every variable that our automation may put into a command: none comes from an event."""
 

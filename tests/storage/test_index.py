@@ -32,7 +32,7 @@ def found(path: Path, folders: dict[str, Path], words: str) -> list[str]:
 
 def append(folder: Path, *facts: Fact) -> list[Event]:
     journal = Journal.open(folder)
-    events = write_all(journal, facts, journal.read()[-1])
+    events = write_all(journal, facts, journal.read().events[-1])
     journal.close()
     return events
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.facts import (
     Fact,
@@ -14,12 +15,15 @@ from rookery.core.facts import (
     TaskOpened,
     TaskReopened,
     ToolFinished,
+    ToolStarted,
     UserSpoke,
 )
 from rookery.errors import StorageError
 from rookery.platform.locks import open_lock, try_lock
 from rookery.storage.journal import Journal, read_events
+from rookery.storage.journal_lines import SyncRule
 from support.journal_writer import LARGE, numbered, sample_facts, store, write_all
+from support.log_fillings import Filling
 
 JOURNAL = "journal.jsonl"
 
@@ -42,14 +46,16 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_written_events_are_read_back(tmp_path: Path):
-    events = store(tmp_path / "t", sample_facts())
-    assert list(read_events(tmp_path / "t")) == events
-    journal = Journal.open(tmp_path / "t")
-    assert journal.read() == events
+def test_written_events_are_read_back(logs: Filling):
+    journal = logs.create("t")
+    events = write_all(journal, sample_facts())
+    journal.close()
+    assert logs.read("t") == events
+    journal = logs.open("t")
+    assert journal.read().events == events
     assert journal.recovered == ""
     more = write_all(journal, [TaskReopened()], events[-1])
-    assert journal.read() == [*events, *more]
+    assert journal.read().events == [*events, *more]
     journal.close()
     journal.close()
 
@@ -94,7 +100,7 @@ def test_a_tail_torn_at_any_byte_is_cut_kept_aside_and_reported_once(tmp_path: P
         kept = ends[intact - 1]
 
         journal = Journal.open(folder)
-        assert journal.read() == events[:intact]
+        assert journal.read().events == events[:intact]
         assert (folder / JOURNAL).read_bytes() == whole[:kept]
         asides = sorted(folder.glob("journal.torn-*"))
         assert [aside.read_bytes() for aside in asides] == ([whole[kept:cut]] if kept < cut else [])
@@ -105,7 +111,7 @@ def test_a_tail_torn_at_any_byte_is_cut_kept_aside_and_reported_once(tmp_path: P
 
         again = Journal.open(folder)
         assert again.recovered == ""
-        assert again.read() == [*events[:intact], *noted]
+        assert again.read().events == [*events[:intact], *noted]
         again.close()
 
 
@@ -140,7 +146,7 @@ def test_a_task_damaged_in_the_middle_opens_with_what_is_before(damage: str, tmp
     path.write_bytes(b"".join(lines))
 
     journal = Journal.open(tmp_path / "t")
-    assert journal.read() == events[:5]
+    assert journal.read().events == events[:5]
     (aside,) = (tmp_path / "t").glob("journal.torn-*")
     assert aside.read_bytes() == b"".join(lines[5:])
     assert aside.name in journal.recovered
@@ -167,11 +173,20 @@ def test_an_unreadable_journal_is_an_error(tmp_path: Path):
     assert (tmp_path / "t" / JOURNAL).is_dir()
 
 
-def test_a_missing_task_is_reported_as_absent(tmp_path: Path):
-    for attempt in (Journal.open, lambda folder: list(read_events(folder))):
+def test_a_missing_task_is_reported_as_absent(logs: Filling, tmp_path: Path):
+    for attempt in (logs.open, logs.read):
         with pytest.raises(StorageError, match=r"No such session: t\."):
-            attempt(tmp_path / "t")
+            attempt("t")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_session_that_exists_is_not_created_again(logs: Filling):
+    journal = logs.create("t")
+    events = write_all(journal, [opened()])
+    journal.close()
+    with pytest.raises(StorageError, match=r"Session t already exists\."):
+        logs.create("t")
+    assert logs.read("t") == events
 
 
 @pytest.mark.parametrize("left", [None, b"", b'{"seq":1,"su', b"\0" * 200])
@@ -197,15 +212,25 @@ def test_an_intact_line_of_an_unknown_shape_is_not_mistaken_for_damage(tmp_path:
     assert contents(tmp_path / "t") == before
 
 
-def test_a_journal_of_a_newer_format_can_be_read_but_not_written(tmp_path: Path):
+def test_a_newer_format_can_be_read_but_not_written(logs: Filling):
+    journal = logs.create("t")
+    events = write_all(journal, [TaskOpened(text="Go", format=2)])
+    journal.close()
+    journal = logs.open("t")
+    assert journal.read().events == events
+    with pytest.raises(StorageError, match="newer version"):
+        write_all(journal, [TaskReopened()], events[-1])
+    journal.close()
+    assert logs.read("t") == events
+
+
+def test_a_journal_of_a_newer_format_is_not_repaired(tmp_path: Path):
     events = store(tmp_path / "t", [TaskOpened(text="Go", format=2)])
     with (tmp_path / "t" / JOURNAL).open("ab") as file:
         file.write(b"what a newer version may know how to read")
     before = contents(tmp_path / "t")
     journal = Journal.open(tmp_path / "t")
-    assert journal.read() == events
-    with pytest.raises(StorageError, match="newer version"):
-        write_all(journal, [TaskReopened()], events[-1])
+    assert journal.read().events == events
     journal.close()
     assert contents(tmp_path / "t") == before
 
@@ -258,7 +283,7 @@ def test_a_damaged_output_is_repaired_when_it_is_stored_again(tmp_path: Path):
     blob.write_text("something else")
     journal = Journal.open(tmp_path / "t")
     write_all(journal, [ToolFinished(call_id="d", text=LARGE)], events[-1])
-    assert journal.read()[1] == events[1]
+    assert journal.read().events[1] == events[1]
     journal.close()
 
 
@@ -298,7 +323,7 @@ def test_a_full_journal_is_announced_and_then_refuses_events(tmp_path: Path):
     with pytest.raises(StorageError, match="journal is full"):
         write_all(journal, [Noted(text="x" * 1000)], events[-1])
     events += write_all(journal, [Noted(text="small")], events[-1])
-    assert journal.read() == events
+    assert journal.read().events == events
     journal.close()
 
 
@@ -311,7 +336,7 @@ def test_a_journal_opens_while_another_process_checks_its_lock(tmp_path: Path):
     looked = threading.Timer(0.01, os.close, [look])
     looked.start()
     journal = Journal.open(tmp_path / "t")
-    assert journal.read() == events
+    assert journal.read().events == events
     journal.close()
     looked.join()
 
@@ -329,7 +354,7 @@ class TestWhoseFolderIsDeletedMeanwhile:
             f"The folder of this session, {folder}, was deleted while it ran."
         )
         events += write_all(journal, [Noted(text=reported)], events[-1])
-        assert (journal.recovered, journal.read()) == ("", events)
+        assert (journal.recovered, journal.read().events) == ("", events)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         with pytest.raises(StorageError, match="is open in process"):
             Journal.open(folder)
@@ -366,3 +391,12 @@ class TestWhoseFolderIsDeletedMeanwhile:
             write_all(journal, [Noted(text="one")], events[-1])
         journal.close()
         assert (tmp_path / "t" / JOURNAL).read_text() == "another"
+
+
+def test_the_end_of_a_command_is_synced_also_if_a_read_had_the_same_id():
+    """Some models give every call the same id."""
+    rule = SyncRule()
+    read = ToolStarted(call_id="c", tool="read_file", title="")
+    ends = ToolFinished(call_id="c", text="")
+    assert (rule.may_wait(read), rule.may_wait(ends)) == (True, True)
+    assert (rule.may_wait(replace(read, command="make")), rule.may_wait(ends)) == (False, False)

@@ -191,7 +191,7 @@ def test_a_cost_is_unknown_until_one_is_known(tasks: TaskStore):
     keep(tasks, "t1", [OPENED, REQUEST, failed])
     assert [task.cost for task in tasks.list()] == [None]
     journal = tasks.open("t1")
-    write_all(journal, [spoke, spoke], journal.read()[-1])
+    write_all(journal, [spoke, spoke], journal.read().events[-1])
     journal.close()
     assert [(task.cost, task.tokens_in) for task in tasks.list()] == [(1.0, 10)]
 

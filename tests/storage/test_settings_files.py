@@ -389,7 +389,7 @@ def test_a_bad_variable_is_refused(user_file: Path, variable: str, text: str, co
 @pytest.mark.parametrize(
     "text",
     [
-        *("approval = 'ask'", "max_requests = 199", "max_cost = 0.01", "mistake_limit = 1"),
+        *("approval = 'ask'", "max_requests = 1", "max_cost = 0.01", "mistake_limit = 1"),
         *("[commands]\ntimeout = 299.5", "[limits]\nread_bytes = 1\nsearch_seconds = 1"),
     ],
 )

@@ -27,8 +27,10 @@ from rookery.core.facts import (
     UserSpoke,
     next_event,
 )
+from rookery.engine.ports.hooks import LogStore
 from rookery.errors import StorageError
 from rookery.storage.journal import Journal
+from support.log_fillings import filling
 
 LARGE = "a long line of output, ünïcode and all\n" * 3000
 
@@ -74,7 +76,7 @@ def numbered(facts: Iterable[Fact], last: Event | None = None) -> list[Event]:
     return events
 
 
-def write_all(journal: Journal, facts: Iterable[Fact], last: Event | None = None) -> list[Event]:
+def write_all(journal: LogStore, facts: Iterable[Fact], last: Event | None = None) -> list[Event]:
     events = numbered(facts, last)
     for event in events:
         journal.write(event)
@@ -90,11 +92,13 @@ def store(folder: Path, facts: Iterable[Fact]) -> list[Event]:
 
 
 def main() -> int:
-    """create FOLDER: write the sample task, and print each event's number once it is written.
-    insist FOLDER: the same, but retry an event that fails. resume FOLDER: reopen it as the
-    engine would. hold FOLDER: keep it open until input."""
-    what, folder = sys.argv[1], Path(sys.argv[2])
-    journal = Journal.create(folder) if what in {"create", "insist"} else Journal.open(folder)
+    """create PLACE NAME: write the sample task, and print each event's number once it is written.
+    insist PLACE NAME: the same, but retry an event that fails. resume PLACE NAME: reopen it as
+    the engine would after a kill. hold PLACE NAME: keep it open until input."""
+    what, name = sys.argv[1], sys.argv[3]
+    logs = filling(sys.argv[2])
+    make = {"create": logs.create, "insist": logs.create, "resume": logs.take_over}
+    journal = make.get(what, logs.open)(name)
     if what in {"create", "insist"}:
         for event in numbered(sample_facts()):
             try:
@@ -106,11 +110,12 @@ def main() -> int:
             print(event.seq, flush=True)
     elif what == "resume":
         noted = [Noted(text=journal.recovered)] if journal.recovered else []
-        write_all(journal, [*noted, TaskReopened()], journal.read()[-1])
+        write_all(journal, [*noted, TaskReopened()], journal.read().events[-1])
     else:
         print("open", flush=True)
         sys.stdin.readline()
     journal.close()
+    logs.close()
     return 0
 
 

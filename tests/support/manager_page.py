@@ -18,7 +18,6 @@ import anyio
 from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, expect
 
 from llm_server.parts import Answer
-from rookery.manager.sessions.session_store import manager_folder
 from rookery.manager.web.server_links import Links, ask_for_links
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
@@ -132,7 +131,7 @@ class Manager:
     def link(self) -> str:
         """A link that opens the page once."""
         found: list[Links | None] = []
-        folder = manager_folder(self.project.places, self.project.path)
+        folder = self.project.places.state / "manager"
         # the browser's driver already runs an event loop in this thread
         asking = threading.Thread(
             target=lambda: found.append(anyio.run(partial(ask_for_links, folder)))

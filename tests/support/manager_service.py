@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.session_handler import SessionHandler, overview_of
@@ -24,6 +25,7 @@ class Served:
     def __init__(self, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
         self.router = Router([SessionHandler(supervisor)])
+        self.look_for_projects = anyio.lowlevel.checkpoint
 
     def overview(self) -> Overview:
         return overview_of(self.supervisor)

@@ -115,11 +115,14 @@ def draw(browser: Browser, manager: Manager, named: dict[str, str]) -> None:
             expect(tab.button("Approve")).to_be_enabled()
             save(tab, f"session-{theme}")
             tab.go("inbox")
+            asking = tab.page.locator(".inbox-card", has_text="The discount is wrong")
+            asking.locator(".inbox-fold").click()
             expect(tab.button("Approve")).to_be_enabled()
             save(tab, f"inbox-{theme}")
     with looking(browser, manager, **WIDE) as tab:
         tab.go("new")
         tab.page.get_by_label("Prompt").fill("Show prices with the currency's sign")
+        tab.button("1 version").click()
         tab.page.get_by_role("radio", name="2").check()
         save(tab, "new-agent")
         tab.open(named["version"], "review")
@@ -140,7 +143,7 @@ def draw(browser: Browser, manager: Manager, named: dict[str, str]) -> None:
         expect(tab.button("Approve")).to_be_enabled()
         save(tab, "phone")
         tab.go("")
-        expect(tab.page.get_by_role("complementary")).to_be_visible()
+        expect(tab.page.get_by_role("main", name="Sessions")).to_be_visible()
         save(tab, "phone-sessions")
 
 

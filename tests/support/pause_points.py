@@ -14,7 +14,8 @@ from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Permit
+from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.model import Chunk, ModelRequest
 from rookery.engine.ports.workspace import Checkpoint
 from rookery.providers.scripted import MODEL, Scene, performance
@@ -121,13 +122,10 @@ class HeldClock(StageClock):
         await self._hold.wait()
 
 
-class HeldHook:
+class HeldHook(Hook):
     def __init__(self, hold: Hold) -> None:
         self._hold = hold
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         await self._hold.wait()
         return Ruling()
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass

@@ -15,6 +15,7 @@ from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice, choose_model
 from rookery.core.commands import Command
 from rookery.core.facts import Event, Fact
+from rookery.core.folds.task_record import TaskRecord
 from rookery.core.queries import Asking
 from rookery.core.settings import Settings
 from rookery.engine.event_log import EventLog
@@ -60,8 +61,8 @@ class NoDisk:
 
     recovered = ""
 
-    def read(self) -> list[Event]:
-        return []
+    def read(self) -> TaskRecord:
+        return TaskRecord()
 
     def write(self, event: Event) -> None:
         pass

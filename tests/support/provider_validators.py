@@ -205,6 +205,35 @@ def _gemini_part(part: dict[str, Any], at: int) -> None:
             raise AssertionError(f"contents.{at}: unknown part {part}")
 
 
+def validate_converse(body: dict[str, Any]) -> None:
+    """Converse: as the Messages API, with tools declared as soon as there are calls, a content in
+    each result, and no blank text."""
+    _encodable(body)
+    tools = body.get("toolConfig", {}).get("tools", [])
+    declared = [tool["toolSpec"] for tool in tools if "toolSpec" in tool]
+    _tool_names([one["name"] for one in declared])
+    messages = body["messages"]
+    _alternating([message["role"] for message in messages])
+    owed: list[str] = []
+    seen: set[str] = set()
+    for at, message in enumerate(messages):
+        blocks = message["content"]
+        assert all(len(block) == 1 for block in blocks), f"messages.{at}: a block with two kinds"
+        texts = [block["text"] for block in blocks if "text" in block]
+        calls = [block["toolUse"] for block in blocks if "toolUse" in block]
+        results = [block["toolResult"] for block in blocks if "toolResult" in block]
+        assert blocks, f"messages.{at} is empty"
+        assert all(text.strip() for text in texts), f"messages.{at}: blank text"
+        assert not (calls and not declared), f"messages.{at}: calls without tools"
+        assert not (calls if message["role"] == "user" else results), f"messages.{at}: wrong role"
+        assert all(isinstance(call["input"], dict) for call in calls), f"messages.{at}: input"
+        assert all(_NAME.fullmatch(call["name"]) for call in calls), f"messages.{at}: name"
+        assert all(result["content"] for result in results), f"messages.{at}: an empty result"
+        _answered(owed, [result["toolUseId"] for result in results], at)
+        owed = _fresh_ids([call["toolUseId"] for call in calls], seen, at)
+    assert not owed, "the last calls have no result"
+
+
 def _alternating(roles: Sequence[str]) -> None:
     assert roles, "there are no messages"
     assert roles[0] == "user", "the first message must be the user's"

@@ -32,7 +32,7 @@ from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
 from rookery.engine.model_turn import Pace
-from rookery.engine.ports.hooks import Hook, TaskGovernance
+from rookery.engine.ports.hooks import Hook, LateHooks, SessionHook
 from rookery.engine.ports.tool import ToolContext, not_judged
 from rookery.engine.ports.workspace import Checkpoint, Checkpoints, Restored, UnlistedCommands
 from rookery.engine.task import Task
@@ -97,7 +97,7 @@ class Stage:
         automatic: bool = False,
         limits: Limits | None = None,
         hooks: Sequence[Hook] = (),
-        governance: TaskGovernance | None = None,
+        session_hooks: Sequence[SessionHook] = (),
         checkpoints: bool = False,
         spread: Callable[[float], float] = lambda most: most,
         turn: TurnRules | None = None,
@@ -125,7 +125,7 @@ class Stage:
         )
         level = Level.AUTO if automatic else Level.ASK
         self._hooks = [ApprovalGate(self.rules, level=lambda: level), *hooks]
-        self._governance = governance or TaskGovernance()
+        self._session_hooks = session_hooks
         self.checkpoints: Checkpoints = NoCheckpoints()
         if checkpoints:
             self.checkpoints = ShadowCheckpoints(self.root, folder / "shadow", self._limits)
@@ -154,14 +154,14 @@ class Stage:
             return Gathered(text=f"looked up: {text}")
 
         deps = TaskDeps(
-            tools=TOOLS,
+            tools=lambda: TOOLS,
             equip=equip,
             fall_back=fall_back,
             sees_images=lambda state: self.model.model.images,
             details=details,
             gather=gather,
             hooks=self._hooks,
-            governance=self._governance,
+            find_hooks=lambda: LateHooks(session=self._session_hooks),
             rules=self.rules,
             checkpoints=lambda: self.checkpoints,
             shielded=protected_paths,

@@ -314,6 +314,7 @@ def _run_warm(
 def _talk(writes: int, given: bytes, reads: Sequence[int]) -> list[bytes]:
     """Write the input of one stream, and read the others to their end."""
     deadline = time.monotonic() + PATIENCE
+    left = memoryview(given)  # slicing bytes would copy the rest for every write
     received = dict.fromkeys(reads, b"")
     open_ones = {writes, *reads}
     try:
@@ -328,8 +329,8 @@ def _talk(writes: int, given: bytes, reads: Sequence[int]) -> list[bytes]:
                 if not more:
                     open_ones.discard(each)
             for each in ready[1]:
-                given = _written(each, given)
-                if not given:
+                left = _written(each, left)
+                if not left:
                     open_ones.discard(each)
                     os.close(each)
         return list(received.values())
@@ -338,12 +339,12 @@ def _talk(writes: int, given: bytes, reads: Sequence[int]) -> list[bytes]:
             os.close(each)
 
 
-def _written(pipe: int, given: bytes) -> bytes:
+def _written(pipe: int, given: memoryview) -> memoryview:
     """The rest that is still to be written."""
     try:
         return given[os.write(pipe, given[: select.PIPE_BUF]) :]
     except BrokenPipeError:  # the process no longer reads
-        return b""
+        return given[:0]
 
 
 def a_pause() -> str:

@@ -152,7 +152,7 @@ class Record(Struct, frozen=True, dict=True):
     @cached_property
     def turns(self) -> list[Turn]:
         """Without the environment details, which have the time."""
-        return history(map(_without_details, self.events))
+        return history(list(map(_without_details, self.events)))
 
     @cached_property
     def begun(self) -> ToolStarted | None:

@@ -22,10 +22,13 @@ from rookery.manager.requests import (
     RenameSession,
     SendWords,
 )
-from rookery.manager.shown_rows import Done
-from rookery.manager.web.access import Access, DeviceHandler, Devices, Keys, Visitors
+from rookery.manager.schedule_requests import CallWebhook
+from rookery.manager.shown_rows import Done, Started
+from rookery.manager.web.access import Access, Keys, Visitors
+from rookery.manager.web.devices import DeviceHandler, Devices
 from rookery.manager.web.listeners import ListenPlan
 from rookery.manager.web.page_files import PageFiles
+from rookery.manager.web.routes import HostedProject
 from rookery.manager.web.web_server import WebServer, web_server
 from rookery.protocol.channels import Channel
 from rookery.protocol.jsonrpc import METHOD_NOT_FOUND, Disconnected, Params, Peer, RpcError
@@ -34,7 +37,11 @@ LOOPBACK = "127.0.0.1"
 PATIENCE = 60
 PONDERING = 1.0
 """Seconds that listing modes takes."""
+PROJECT = "0123456789abcdef"
 SESSION = "5b0c4b7e-6f6e-4d2c-9a55-0a4ef0e9a001"
+WEBHOOK_TOKEN = "77" * 32
+SCHEDULE = "12345678"
+BUSY = "It is busy."
 PIECE = "x" * 100_000
 BUG = "Zq7bug"
 UPGRADE = (
@@ -57,7 +64,16 @@ class FewRequests:
             SendWords: self._send,
             ListModels: self._break,
             ListModes: self._ponder,
+            CallWebhook: self._start,
         }
+
+    async def _start(self, request: CallWebhook) -> Started:
+        if request in self.done:
+            return Started(session_ids=())
+        if request.text == BUSY:
+            raise CommandRejected(BUSY)
+        self.done.append(request)
+        return Started(session_ids=(SESSION,))
 
     async def _branches(self, request: ListBranches) -> tuple[str, ...]:
         self.done.append(request)
@@ -131,6 +147,8 @@ class Served(Struct):
     access: Access
     talk: Talk
     requests: FewRequests
+    token: str
+    """Of a browser on this machine."""
     paired: list[str] = field(default_factory=list)
 
     @property
@@ -144,10 +162,6 @@ class Served(Struct):
     @property
     def origin(self) -> str:
         return f"http://{self.host}"
-
-    @property
-    def token(self) -> str:
-        return self.access.keys.token
 
     @property
     def blocked(self) -> int:
@@ -243,15 +257,25 @@ async def served(
     talk, requests = Talk(), FewRequests()
     handler = Router([requests, DeviceHandler(devices, visitors.disconnect)])
     paired: list[str] = []
+    _, token = devices.admit_browser("Test")
+
+    async def find_project(project_id: str) -> HostedProject:
+        if project_id not in ("", PROJECT):
+            raise CommandRejected("No such project.")
+        return HostedProject(handler, talk)
+
+    async def find_webhook(project_id: str, given: str) -> str:
+        return SCHEDULE if (project_id, given) == (PROJECT, WEBHOOK_TOKEN) else ""
+
     async with web_server(
         plan or ListenPlan(),
         access,
-        handler,
-        talk,
+        find_project,
         page=page or PageFiles(page_in(folder / "page")),
+        find_webhook=find_webhook,
         on_paired=paired.append,
     ) as server:
-        yield Served(server, access, talk, requests, paired)
+        yield Served(server, access, talk, requests, token, paired)
     assert reported == list(range(1, access.blocked_requests + 1))
 
 
