@@ -11,7 +11,7 @@ from typing import Any
 from support.added_sources import sources_with
 from support.terminal_session import Installed
 
-ANSWER = b'data: {"word": "Good "}\n\ndata: {"word": "morning."}\n\ndata: [DONE]\n\n'
+ANSWER = b'{"word": "Good "}\n{"word": "morning."}\n{"done": true}'
 SCRIPT = """
 - calls: [{tool: attempt_completion, arguments: {result: Sorted.}}]
 """
@@ -29,7 +29,7 @@ class WordHandler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.asked.append((self.path, self.headers["authorization"], body))
         self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-type", "application/x-ndjson")
         self.end_headers()
         self.wfile.write(ANSWER)
 
@@ -52,7 +52,7 @@ def word_server() -> Iterator[WordServer]:
 def test_a_provider_is_one_file_and_one_row(tmp_path: Path):
     rookery = Installed(tmp_path)
     table = "providers/registry.py: PROVIDERS = {"
-    added = sources_with("provider", tmp_path / "sources", "providers/words.py", table)
+    added = sources_with("provider", tmp_path / "sources", "providers/words.py", table=table)
     rookery.environ |= {"PYTHONPATH": str(added), "WORDS_API_KEY": "k1"}
     with word_server() as server:
         url = f"http://127.0.0.1:{server.server_port}"
@@ -67,7 +67,7 @@ def test_a_provider_is_one_file_and_one_row(tmp_path: Path):
 def test_a_client_is_one_file_and_one_row(tmp_path: Path):
     rookery = Installed(tmp_path)
     table = "cli/main.py: _SUBCOMMANDS = {"
-    added = sources_with("client", tmp_path / "sources", "cli/ask.py", table)
+    added = sources_with("client", tmp_path / "sources", "cli/ask.py", table=table)
     rookery.environ["PYTHONPATH"] = str(added)
     with rookery.piped("serve", *rookery.script(SCRIPT)) as server:
         try:

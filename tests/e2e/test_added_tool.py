@@ -1,12 +1,15 @@
-"""A tool is one file: the example of docs/architecture.md, added to a copy of the sources."""
+"""A tool is one file: the examples of docs/architecture.md, added to a copy of the sources."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from llm_server import LlmServer, call, finish
-from support.added_sources import sources_with
+from support.added_sources import examples, sources_with
 from support.control_stream_client import Driver
 from support.json_io_client import JsonIo
 from support.model_words import DONE
@@ -23,7 +26,8 @@ SCRIPT = """
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sources_with("tool", tmp_path_factory.mktemp("sources"), "tools/sort_lines.py")
+    files = ("tools/sort_lines.py", "tools/count_words.py")
+    return sources_with("tool", tmp_path_factory.mktemp("sources"), *files)
 
 
 @pytest.fixture
@@ -108,3 +112,17 @@ def test_hooks_and_rules_match_an_added_tool(rookery: Installed):
     assert done.returncode == 20, done.stderr
     assert "not sorted here" in json.dumps(server.requests[1].body["messages"][-1])
     assert names(rookery) == SHUFFLED
+
+
+def test_the_test_of_an_added_tool_passes(tmp_path: Path, sources: Path):
+    *_, test = examples("tool")
+    (tmp_path / "test_count_words.py").write_text(test, encoding="utf-8")
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", tmp_path],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{sources}{os.pathsep}{tests}"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr

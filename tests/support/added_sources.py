@@ -14,15 +14,16 @@ def examples(part: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
 
 
-def sources_with(part: str, folder: Path, file: str, table: str = "") -> Path:
-    """Our sources with the example as `file`, and with its row in the `table`, given as a file
-    and the line that the table begins with."""
+def sources_with(part: str, folder: Path, *files: str, table: str = "") -> Path:
+    """Our sources with the first examples as `files`, and with the next one as a row of the
+    `table`, given as a file and the line that the table begins with."""
     ours, copy = Path(package.__file__).parent, folder / "rookery"
-    whole, *rows = examples(part)
-    _link(ours, copy, [file, table.partition(": ")[0]])
-    (copy / file).write_text(whole, encoding="utf-8")
-    if rows:
-        (row,), (home, line) = rows, table.split(": ")
+    whole = examples(part)
+    _link(ours, copy, [*files, table.partition(": ")[0]])
+    for file, text in zip(files, whole, strict=False):
+        (copy / file).write_text(text, encoding="utf-8")
+    if table:
+        row, (home, line) = whole[len(files)], table.split(": ")
         text = (ours / home).read_text(encoding="utf-8")
         assert text.count(f"\n{line}\n") == 1
         added = text.replace(f"\n{line}\n", f"\n{line}\n{row}")

@@ -100,6 +100,10 @@ class FileText(Struct, frozen=True, kw_only=True):
     size: int = 0
     """Bytes of the whole file; `text` has less if the file was cut."""
 
+    @property
+    def is_cut(self) -> bool:
+        return len(self.encode(self.text)) < self.size
+
     def encode(self, text: str) -> bytes:
         errors = "surrogateescape" if self.encoding == "utf-8" else "strict"
         return self.bom + text.encode(self.encoding, errors)
