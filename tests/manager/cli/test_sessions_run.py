@@ -15,12 +15,14 @@ from support.manager_project import SPEAKS_LONG
 from support.sessions_shell import PATIENCE, Shell
 from support.warm_start import start_warm
 
-SLOW = f"""\
-- say: {" ".join(["word"] * 30)}
-  pause: 0.05
+WAITS = """\
+- say: I will wait.
   calls:
-  - {{tool: attempt_completion, arguments: {{result: "Done."}}}}
+  - {tool: execute_command, arguments: {command: "while [ ! -e go.txt ]; do sleep 0.1; done"}}
+- calls:
+  - {tool: attempt_completion, arguments: {result: "Done."}}
 """
+"""A model whose command runs until there is a file."""
 FAILS = """\
 - fail: {kind: bad_key, message: "401 The key has expired.", status: 401}
 """
@@ -149,12 +151,13 @@ def test_versions_leave_the_project_unchanged_until_one_is_applied(shell: Shell)
 
 
 def test_queued_sessions_run_without_an_open_manager(shell: Shell):
-    shell.plays(SLOW)
+    shell.plays(WAITS)
     shell.environ["ROOKERY_MANAGER_RUNNING_LIMIT"] = "1"
     ids = [shell.start() for _ in range(2)]
     places = find_places(shell.environ)
     tasks = TaskStore(places)
     assert not tasks.exists(ids[-1])
+    (shell.path / "go.txt").touch()
 
     def done(session_id: str) -> bool:
         return tasks.exists(session_id) and "Done." in (
@@ -168,7 +171,7 @@ def test_queued_sessions_run_without_an_open_manager(shell: Shell):
 
 
 def test_the_queue_survives_a_killed_manager(shell: Shell):
-    shell.plays(SLOW)
+    shell.plays(WAITS)
     shell.environ["ROOKERY_MANAGER_RUNNING_LIMIT"] = "1"
     places = find_places(shell.environ)
     tasks = TaskStore(places)
@@ -177,6 +180,8 @@ def test_the_queue_survives_a_killed_manager(shell: Shell):
         lock = manager_folder(places, shell.path) / "queue.lock"
         until(lambda: lock.exists() and not _is_free(lock), "a manager for the queue")
         manager.kill()
+    assert not tasks.exists(ids[1])
+    (shell.path / "go.txt").touch()
     until(lambda: tasks.exists(ids[1]), "the beginning of the second session")
 
 
@@ -188,6 +193,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 
 def _is_free(lock: Path) -> bool:
+    """Takes it for an instant; who wants it tries again."""
     with lock.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
