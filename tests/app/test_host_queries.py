@@ -83,7 +83,7 @@ async def opened(folder: Path, script: str = SCRIPT, **consent: bool) -> AsyncIt
 
 
 async def until_asked(host: Host, ask: AskKind, task_id: str = "t", after: int = 0) -> Event:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async for event in host.follow(task_id, after):
             if isinstance(event.fact, Asked):
                 assert event.fact.ask is ask, event.fact
@@ -274,7 +274,7 @@ async def test_a_closed_task_id_cannot_be_opened_again(tmp_path: Path):
         await until_asked(host, AskKind.TOOL)
         await host.send(OpenTask(task_id="t", text="Make it."))
         await host.send(CloseTask(task_id="t"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             [event async for event in host.follow("t")]
         with pytest.raises(CommandRejected, match=r"was closed\. Reopen it, or use another id"):
             await host.send(OpenTask(task_id="t", text="Make another."))

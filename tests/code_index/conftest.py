@@ -103,7 +103,7 @@ async def ask(
 
 async def ask_until(index: CodeIndex, query: str, note: str) -> CodeHits:
     """Ask an impatient index until it says so, since a busy machine may take longer to begin."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while True:
             found = await ask(index, query)
             if note in " ".join(found.notes):

@@ -236,7 +236,7 @@ async def test_an_answer_waits_a_limited_time_and_indexing_continues(stocked: Sh
 
 
 def _wait(event: threading.Event) -> None:
-    assert event.wait(30)
+    assert event.wait(60)
 
 
 async def test_a_closed_index_stops_and_the_next_one_continues(
@@ -258,7 +258,7 @@ async def test_a_closed_index_stops_and_the_next_one_continues(
     while not index._closed:
         closing.join(0.01)
     go_on.set()
-    closing.join(30)
+    closing.join(60)
     assert len(stocked.reads()) == 1
     with pytest.raises(ToolError, match="closed"):
         await ask(index, "header")

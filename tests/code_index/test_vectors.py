@@ -100,7 +100,7 @@ async def test_making_vectors_gives_way_to_the_next_search(stocked: Shelf):
         def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
             if texts[0] not in ("banana", "zebra"):
                 held.set()
-                assert go_on.wait(30)
+                assert go_on.wait(60)
             return super().embed(texts)
 
     held, go_on = threading.Event(), threading.Event()

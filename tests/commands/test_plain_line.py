@@ -165,7 +165,7 @@ def recorded(shell: str, text: str, recorders: Path) -> list[tuple[str, ...]]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=20,
+        timeout=60,
     )
     calls = record.read_text(encoding="utf-8").split("\x1e")[:-1]
     return sorted(tuple(call.split("\x1f")) for call in calls)

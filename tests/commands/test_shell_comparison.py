@@ -131,7 +131,7 @@ def changed_by(shell: str, text: str) -> set[str]:
             env={"PATH": "/usr/bin:/bin", "HOME": made},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=20,
+            timeout=60,
             check=False,
         )
         now = {file.name: file.read_text() for file in folder.iterdir()}

@@ -18,7 +18,7 @@ from rookery.platform.piped_process import PipedProcess
 pytestmark = pytest.mark.anyio
 
 SERVER = Path(__file__).parents[1] / "support" / "scripted_language_server.py"
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Workplace:

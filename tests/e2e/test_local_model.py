@@ -11,7 +11,7 @@ import pytest
 from support.terminal_session import COMMAND, Installed, TerminalSession
 from support.tiny_model import SENTENCE, tiny_model
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 pytestmark = pytest.mark.skipif(
     find_spec("xllamacpp") is None, reason="the package xllamacpp is not installed"
 )

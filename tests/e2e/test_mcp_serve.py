@@ -177,7 +177,7 @@ async def test_a_cancelled_call_stops_its_turn_and_the_session_is_continued(rook
                 assert working["status"] == "working"
                 group.cancel_scope.cancel()
             named = {"session_id": working["session_id"]}
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while (await use(client, "read_session", **named))["status"] == "working":
                     await anyio.lowlevel.checkpoint()
             held.open()

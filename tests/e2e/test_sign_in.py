@@ -106,7 +106,7 @@ def callback_in(terminal: TerminalSession, router: OpenRouter) -> str:
 def visit(address: str) -> int:
     """Visit an address as the browser does."""
     try:
-        with urllib.request.urlopen(address.replace("localhost", "127.0.0.1"), timeout=20) as page:
+        with urllib.request.urlopen(address.replace("localhost", "127.0.0.1"), timeout=60) as page:
             return int(page.status)
     except urllib.error.HTTPError as error:
         error.close()
@@ -124,7 +124,7 @@ def test_the_browser_brings_the_code_and_the_key_is_stored(rookery: Installed, r
         assert re.fullmatch(r"http://localhost:\d+/[\w-]{32}", callback)
         assert visit(f"{callback}?code=good") == 200
         terminal.wait_for("The key for openrouter is stored in")
-        assert terminal.process.wait(20) == 0
+        assert terminal.process.wait(60) == 0
     assert KEY in stored(rookery)
     assert KEY not in terminal.screen
     [exchange] = router.exchanges
@@ -159,7 +159,7 @@ def test_without_a_browser_the_address_is_pasted(rookery: Installed, router: Ope
         terminal.wait_for("That is not the address of this sign-in.")
         terminal.type(f"{callback}?code=good")
         terminal.wait_for("is stored in")
-        assert terminal.process.wait(20) == 0
+        assert terminal.process.wait(60) == 0
     assert KEY in stored(rookery)
 
 
@@ -185,7 +185,7 @@ def test_cancelling_leaves_nothing_behind(rookery: Installed, router: OpenRouter
     with signing_in(rookery, router) as terminal:
         callback = callback_in(terminal, router)
         terminal.press(keys)
-        assert terminal.process.wait(20) != 0
+        assert terminal.process.wait(60) != 0
     with pytest.raises(OSError, match="refused"):
         visit(f"{callback}?code=good")
     assert "Traceback" not in terminal.screen
@@ -197,7 +197,7 @@ def test_the_user_refuses_on_the_page(rookery: Installed, router: OpenRouter):
         callback = callback_in(terminal, router)
         assert visit(f"{callback}?error=access_denied%1b[2J") == 200
         terminal.wait_for("OpenRouter refused the sign-in: access_denied")
-        assert terminal.process.wait(20) == 2
+        assert terminal.process.wait(60) == 2
     assert "\x1b[2J" not in terminal.raw
 
 
@@ -226,7 +226,7 @@ def test_a_key_that_is_none_is_not_stored(rookery: Installed):
     with OpenRouter(200, answer) as router, signing_in(rookery, router) as terminal:
         visit(f"{callback_in(terminal, router)}?code=good")
         terminal.wait_for("The key that was given")
-        assert terminal.process.wait(20) == 2
+        assert terminal.process.wait(60) == 2
     assert stored(rookery) == ""
 
 

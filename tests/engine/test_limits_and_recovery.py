@@ -55,7 +55,7 @@ async def test_condensing_does_not_wait_for_an_answer_and_the_question_is_repeat
     tmp_path: Path,
 ):
     stage = Condensing(tmp_path, [finish()])
-    await stage.play("condense", "yes", within=5)
+    await stage.play("condense", "yes")
     assert stage.asks == ["completion_result"] * 2
     assert NOTHING_TO_CONDENSE in [fact.text for fact in stage.facts if isinstance(fact, Noted)]
 

@@ -42,7 +42,7 @@ def answer(asked: Asked) -> Answer | None:
 async def live(host: Host, first: Command, after: int, until: int) -> bool:
     """Live until an event was written. Returns whether the work ended before."""
     await host.send(first)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async for event in host.follow("t", after):
             if event.fact.lasting and event.seq == until:
                 return False

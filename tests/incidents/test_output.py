@@ -60,7 +60,7 @@ def test_a_run_opens_no_port_and_gives_its_children_no_key(world: World):
             arguments = list(map(_words_of, family))
             assert [KEY.encode() in words for words in arguments] == [False] * len(arguments)
             pipe.close()
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)
         assert process.returncode == 0
     assert world.harm() == []
 

@@ -39,7 +39,7 @@ ASK = {"model": "m", "stream": True}
 BODY = json.dumps(ASK)
 REQUEST = f"POST {PATHS['chat']} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(BODY)}\r\n\r\n{BODY}"
 LAST_CHUNK = b"\r\n0\r\n\r\n"
-PATIENCE = 30
+PATIENCE = 60
 
 
 @contextmanager

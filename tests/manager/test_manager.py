@@ -181,7 +181,7 @@ async def test_without_a_running_manager_a_command_opens_its_own(project: Projec
     left = {path.name for path in manager_folder(project.places, project.path).iterdir()}
     assert left <= {"agent-manager.json", "agent-manager.json.lock", "project.json"}
     assert list(project.path.iterdir()) == []
-    assert await wait_for_lock(project.places, project.path, within=5)
+    assert await wait_for_lock(project.places, project.path, within=PATIENCE)
 
 
 async def test_a_stale_socket_of_a_killed_manager_is_ignored(project: Project):

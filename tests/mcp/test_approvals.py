@@ -136,7 +136,7 @@ async def test_failures_before_a_successful_call_do_not_delay_the_next_start(
     short_waits(monkeypatch)
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub(start=10) as hub:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             for _ in range(4):  # without a good call between them, the fourth would be too much
                 assert (await bench.use(hub, **GREET)).text == "Hello you"
                 os.kill(bench.pids[-1], signal.SIGKILL)

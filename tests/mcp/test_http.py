@@ -20,7 +20,7 @@ from rookery.mcp.server import State
 from support.mcp_workspace import AMPLE, START_SECONDS, Bench
 
 pytestmark = pytest.mark.anyio
-SOON = 30.0
+SOON = 60.0
 """Seconds on a busy machine, where whoever is waited for in vain would take far longer."""
 SECRET = "s3cr3t-of-the-header"
 TOKEN = "t0ken-of-the-query"

@@ -26,7 +26,7 @@ from support.mcp_workspace import LIST_SECONDS, Bench, connect_all, short_waits
 from support.processes import is_alive
 
 pytestmark = pytest.mark.anyio
-SOON = 30.0
+SOON = 60.0
 """Seconds on a busy machine, where whoever is waited for in vain would take far longer."""
 YOU = {"whom": "you"}
 LOADING = "echo loading a very large model >&2; exec sleep 600"

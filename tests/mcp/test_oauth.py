@@ -50,7 +50,7 @@ def definition(url: str, **options: Any) -> ServerDefinition:
 
 def visit(address: str) -> int:
     try:
-        with urllib.request.urlopen(address, timeout=20) as page:
+        with urllib.request.urlopen(address, timeout=60) as page:
             return int(page.status)
     except urllib.error.HTTPError as error:
         with error:

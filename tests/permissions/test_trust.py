@@ -226,6 +226,6 @@ def test_concurrent_processes_lose_no_entries(store: TrustStore, file: Path, tmp
         subprocess.Popen([sys.executable, "-c", script, str(file), *map(str, folders[part::3])])
         for part in range(3)
     ]
-    assert [process.wait(30) for process in processes] == [0, 0, 0]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
     assert all(map(store.trusts, folders))
     assert len(json.loads(file.read_text())) == 24

@@ -84,7 +84,7 @@ async def run_others() -> None:
 async def play(moves: list[tuple[str, int]]) -> None:
     host = Logs("t")
     clients = [Client(host), Client(host)]
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for move, number in moves:
                 match move:

@@ -154,7 +154,7 @@ async def test_a_suggestion_does_not_change_a_mode_chosen_by_the_user():
 
 @pytest.mark.parametrize("kind", [k for k in AskKind if CATEGORY[k] is AskCategory.INTERACTIVE])
 async def test_no_question_waits_for_an_answer(kind: AskKind):
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         assert await Unattended()(asked(kind))
 
 

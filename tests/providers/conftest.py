@@ -96,7 +96,7 @@ def ask_each() -> AskEach:
             for received in found.values():
                 before = len(server.requests)
                 try:
-                    with anyio.fail_after(30):
+                    with anyio.fail_after(60):
                         async with provider.stream(request) as chunks:
                             async for chunk in chunks:
                                 received.chunks.append(chunk)

@@ -1,7 +1,6 @@
 """Headers of model files: complete ones, cut ones and hostile ones."""
 
 import struct
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.providers.gguf import GgufHeader, NotGguf, parse_header, read_header
+from support.timeouts import patience
 from support.tiny_model import (
     CONTEXT,
     FRACTION,
@@ -107,9 +107,8 @@ def test_tensors_of_absurd_size_are_only_a_large_number():
 
 def test_millions_of_empty_texts_are_passed_in_a_moment():
     data = _pairs(1, text("x"), struct.pack("<IIQ", LIST, TEXT, HUGE), bytes(32 * 1024 * 1024))
-    began = time.monotonic()
-    assert parse_header(data) == GgufHeader()
-    assert time.monotonic() - began < 20
+    with patience():
+        assert parse_header(data) == GgufHeader()
 
 
 def test_text_that_is_not_utf8_is_shown_with_marks():

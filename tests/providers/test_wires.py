@@ -41,7 +41,7 @@ async def test_the_first_text_arrives_before_the_answer_ends(wire: str, hello: M
     with LlmServer([say("First ", held, "last")]) as server:
         base = server.url if wire in ("anthropic", "bedrock") else f"{server.url}/v1"
         provider = open_provider(wire, model="m", base_url=base, api_key="k")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with provider.stream(hello) as chunks:
                 async for chunk in chunks:
                     received += chunk.text if isinstance(chunk, TextChunk) else ""

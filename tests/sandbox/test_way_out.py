@@ -266,9 +266,9 @@ async def test_a_background_server_is_reached_by_the_next_command_and_the_host(
         async with here.terminal.run(permit, seconds=60, keep=Unkept()):
             said, _ = await here.run(HELD.format(port=port))
             assert "<!DOCTYPE" in said
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 assert "200 OK" in await answer_of(port)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await gone(port)
 
 

@@ -100,7 +100,7 @@ class Site:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 site.asked.append(f"{self.command} {self.path}")
                 if self.path == "/later":
-                    site.late.wait(30)
+                    site.late.wait(60)
                 match self.path:
                     case "/file":
                         self._say(200, {"Content-Disposition": "attachment; filename=a"}, b"data")

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 IN_CLOSE_NOWRITE = 0x10
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class FileWatch:

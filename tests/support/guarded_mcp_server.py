@@ -173,7 +173,7 @@ def callback_after(page: str) -> str:
     """Agree on the page as the user does, and return the address that the browser goes to."""
     opener = urllib.request.build_opener(NoRedirect)
     try:
-        opener.open(page, timeout=20)
+        opener.open(page, timeout=60)
     except urllib.error.HTTPError as answer:
         with answer:
             return str(answer.headers["location"])

@@ -25,7 +25,7 @@ from support.scripted_model import Model
 from support.warm_start import start_warm
 
 Colours = Literal["light", "dark"]
-PATIENCE = 30.0
+PATIENCE = 60.0
 expect.set_options(timeout=PATIENCE * 1000)
 
 TELL_VIOLATIONS = """

@@ -156,7 +156,7 @@ class Project:
 
     def is_left_quiet(self) -> bool:
         """Whether all its processes end by themselves; kills those that do not."""
-        deadline = time.monotonic() + PATIENCE / 3
+        deadline = time.monotonic() + PATIENCE
         while left := self.processes():
             if time.monotonic() > deadline:
                 for pid in left:

@@ -23,7 +23,7 @@ TYPESCRIPT = ["typescript-language-server@5.3.0", "typescript@5.9.3"]
 PYRIGHT_VERSION = "1.1.414"
 ACP = "@agentclientprotocol/sdk"
 ACP_VERSION = "2.4.0"
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 @cache

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import anyio
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds to wait for a process on a busy machine."""
 
 

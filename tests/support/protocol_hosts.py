@@ -122,7 +122,7 @@ class Caller:
         await self.channel.send([data])
 
     async def receive(self) -> dict[str, Any]:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             self.received.append(json.loads(await self.channel.receive()))
         return self.received[-1]
 

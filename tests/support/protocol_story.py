@@ -81,7 +81,7 @@ async def reported(host: Host) -> dict[str, Any]:
     reported: dict[str, Any] = {"refusals": await _refusals(host)}
     await host.send(OpenTask(task_id=TASK, text="Do it"))
     story = Story(host)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(story.follow)
             await story.answer(AskKind.TOOL)

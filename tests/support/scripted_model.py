@@ -10,7 +10,7 @@ from msgspec import Struct
 from llm_server import LlmServer, Recorded
 from llm_server.parts import Answer
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Model(LlmServer):

@@ -181,7 +181,7 @@ class Stage:
         )
         return Task(task_id, log, deps, family)
 
-    async def play(self, *answers: str, reopen: bool = False, within: float = 20) -> None:
+    async def play(self, *answers: str, reopen: bool = False, within: float = 60) -> None:
         """Run the task, answering its questions in order.
 
         An answer is `yes`, `always`, `no why`, `message words`, `cancel`, `close` (to the task that

@@ -48,7 +48,7 @@ def test_a_terminal_is_its_own_and_a_kill_is_reported(tmp_path: Path):
         terminal.wait_for("[Enter accepts")
         assert os.getsid(terminal.process.pid) == terminal.process.pid
         terminal.process.kill()
-        assert terminal.process.wait(20) == -signal.SIGKILL
+        assert terminal.process.wait(60) == -signal.SIGKILL
         assert not Path(f"/proc/{terminal.process.pid}").exists()
 
 
@@ -85,7 +85,7 @@ def test_a_program_that_does_not_end_in_time_is_recognised(tmp_path: Path):
         process.wait(0.01)
     assert process.poll() is None
     process.kill()
-    assert process.wait(20) == -signal.SIGKILL
+    assert process.wait(60) == -signal.SIGKILL
 
 
 def test_options_of_the_interpreter_start_a_new_one():

@@ -19,7 +19,7 @@ from typing import Self
 
 import pytest
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 MOMENT = 0.1
 
 

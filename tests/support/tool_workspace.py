@@ -70,7 +70,7 @@ class Bench:
 
     async def next(self, kind: type[F]) -> F:
         """Wait for the next fact of a kind."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while True:
                 while self._looked_at < len(self.facts):
                     fact = self.facts[self._looked_at]

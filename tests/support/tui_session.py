@@ -17,7 +17,7 @@ from rookery.tui.composer import Composer
 from support.scripted_host import ScriptedHost
 from support.tui_scenes import TASK
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 A_MOMENT = 0.02
 
 

@@ -7,7 +7,7 @@ import anyio
 from textual.pilot import Pilot
 
 
-async def until(pilot: Pilot[Any], happened: Callable[[], object], within: float = 30.0) -> None:
+async def until(pilot: Pilot[Any], happened: Callable[[], object], within: float = 60.0) -> None:
     with anyio.fail_after(within):
         while not happened():
             await pilot.pause(0.01)

@@ -1,7 +1,7 @@
 """Start the real command without importing it each time.
 
     with start_warm(["list"], environ, folder, streams=(in_, out, err)) as process:
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 Run as a script, this is a process that has imported the product and started nothing. It forks for
 every request: the child gets the streams, the environment and the folder of the request, becomes

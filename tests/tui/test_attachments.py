@@ -377,7 +377,7 @@ def test_a_clipboard_program_that_hangs_is_killed(programs: Path, monkeypatch: p
     install(programs, "wl-paste", f'echo $$ > "{programs}/pid"; exec /bin/sleep 300')
     began = time.monotonic()
     assert clipboard_image() == b""
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     with pytest.raises(ProcessLookupError):
         os.kill(int((programs / "pid").read_text()), 0)
 

@@ -153,15 +153,15 @@ def test_only_one_of_two_concurrent_writers_succeeds(tmp_path: Path):
     def write(name: bytes) -> None:
         for number in range(ROUNDS):
             data = name + str(number).encode()
-            start.wait(20)
+            start.wait(60)
             change = Change(path="a.txt", before=before[0], after=digest(data))
-            start.wait(20)
+            start.wait(60)
             try:
                 make([FileEdit(change, data, tmp_path, ("a.txt",))])
                 won[number].append(data)
             except ToolError:
                 pass
-            start.wait(20)
+            start.wait(60)
             before[0] = digest(file.read_bytes())
 
     writers = [Thread(target=write, args=(name,)) for name in (b"one", b"two")]

@@ -283,7 +283,7 @@ async def test_sessions_survive_manager_exit_and_a_missed_stop_is_repeated(proje
     with project.hosted(project.start_options(WRITES)) as hosted:
         session_id = hosted.wait_for_line("waiting_approval")
         hosted.process.send_signal(signal.SIGINT)
-        hosted.process.wait(30)
+        hosted.process.wait(60)
     assert len(project.processes()) == 1
     project.file.write_text(
         project.file.read_text()

@@ -298,7 +298,7 @@ def test_settings_set_at_the_same_time_are_all_kept(file: Path):
         )
         for name, value in wanted.items()
     ]
-    assert [each.wait(30) for each in running] == [0, 0, 0]
+    assert [each.wait(60) for each in running] == [0, 0, 0]
     assert tomllib.loads(file.read_text()) == {"mode": "ask", **wanted}
 
 

@@ -285,7 +285,7 @@ async def test_a_cancelled_reading_leaves_no_process():
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(document_text, ZIP, endless())
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 while not set(children().split()) - others:
                     await anyio.lowlevel.checkpoint()
             scope.cancel()
@@ -302,7 +302,7 @@ def run_worker(script: str, *options: str) -> str:
         [sys.executable, "-I", "-P", *options, "-c", script],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=True,
     )
     return done.stdout
@@ -336,7 +336,7 @@ def test_missing_packages_are_named():
         ],
         input=PAGES,
         capture_output=True,
-        timeout=20,
+        timeout=60,
         check=True,
     )
     assert (

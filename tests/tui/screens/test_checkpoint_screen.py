@@ -66,7 +66,7 @@ async def done_task(folder: Path) -> AsyncIterator[tuple[BareApp, Pilot[Any], Pa
         await host.send(OpenTask(task_id="t", text="Make it."))
         app = BareApp(host, "t")
         async with app.run_test(size=(80, 30)) as pilot:
-            await until(pilot, lambda: app.view and app.view.agent.state == "idle", within=30)
+            await until(pilot, lambda: app.view and app.view.agent.state == "idle")
             yield app, pilot, folder / "work" / "made.txt"
 
 
