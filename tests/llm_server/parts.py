@@ -29,7 +29,7 @@ class Gate:
     def open(self) -> None:
         self._open.set()
 
-    def wait_until_reached(self, timeout: float = 10) -> None:
+    def wait_until_reached(self, timeout: float = 60) -> None:
         """Return once everything scripted before the gate has been sent."""
         if not self._reached.wait(timeout):
             raise TimeoutError(f"No answer reached this gate within {timeout} s.")

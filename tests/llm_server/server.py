@@ -75,12 +75,12 @@ class LlmServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
-    def wait_for_request(self, count: int = 1, timeout: float = 10) -> Recorded:
+    def wait_for_request(self, count: int = 1, timeout: float = 60) -> Recorded:
         """The request that makes it `count`, once it has come."""
         self._wait(lambda: len(self.requests) >= count, f"{count} requests", timeout)
         return self.requests[count - 1]
 
-    def wait_for_departure(self, count: int = 1, timeout: float = 10) -> None:
+    def wait_for_departure(self, count: int = 1, timeout: float = 60) -> None:
         """Return once `count` clients have left before their answer was complete."""
         self._wait(lambda: self.departures >= count, f"{count} departures", timeout)
 

@@ -75,7 +75,10 @@ class PipedCommand:
                 if (found := find(self.lines[self._seen - 1])) is not None:
                     return found
             if not self.read_more(deadline):
-                raise AssertionError(f"{wanted} never came. What came:\n{self.shown()}")
+                ended = self.process.poll()
+                raise AssertionError(
+                    f"{wanted} never came; the exit code is {ended}. What came:\n{self.shown()}"
+                )
 
     def end(self) -> int:
         """Close the input, read everything, and return the exit code."""
