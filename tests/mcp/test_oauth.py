@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import threading
 import urllib.error
 import urllib.request
@@ -24,6 +23,7 @@ from rookery.mcp.oauth import OAuthClient, StoredSignIn, decode_sign_in
 from rookery.mcp.oauth_requests import OAuthProblem, OAuthRequests
 from rookery.mcp.server_sign_in import entry_of, sign_in
 from rookery.storage.token_store import TokenStore
+from support.free_ports import free_port
 from support.guarded_mcp_server import Guarded, callback_after, guarded_server, query_of
 from support.mcp_workspace import Bench
 
@@ -200,8 +200,7 @@ async def test_a_configured_client_is_used_where_none_can_be_registered(tokens: 
     with guarded_server(registers=False) as guarded:
         with pytest.raises(SettingsError, match=r"does not register clients"):
             await sign_in(definition(guarded.url), tokens, lambda _: None)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         guarded.add_client("mine", f"http://127.0.0.1:{port}/callback")
         server = definition(guarded.url, client_id="mine", callback_port=port)
         person = await signed_in(server, tokens)

@@ -24,6 +24,7 @@ from rookery.sandbox.way_out import Egress
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.terminal import Terminal
 from support.actions import Unkept
+from support.free_ports import free_port
 from support.old_kernel import WithoutSharedNetwork
 
 pytestmark = [
@@ -250,11 +251,6 @@ async def test_proxy_sockets_are_removed_after_each_command(tmp_path: Path):
 
 SERVER = "python3 -m http.server {port} --bind 127.0.0.1"
 HELD = f"{CURL} --retry 50 --retry-delay 0 --retry-connrefused http://localhost:{{port}}/"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 async def test_a_background_server_is_reached_by_the_next_command_and_the_host(

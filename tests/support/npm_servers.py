@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from support.free_ports import free_port
+
 VERSION = "2026.8.31"
 PACKAGES = [
     f"@modelcontextprotocol/server-everything@{VERSION}",
@@ -81,9 +83,7 @@ def _install(npm: str, folder: Path, packages: list[str]) -> None:
 def everything_over_http(kind: str) -> Iterator[str]:
     """Run the reference server on its own port; `kind` is streamableHttp or sse."""
     program = npm_server("mcp-server-everything")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [program, kind],
         env={**os.environ, "PORT": str(port)},

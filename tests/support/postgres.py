@@ -3,7 +3,6 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -12,9 +11,10 @@ import psycopg
 import pytest
 
 from rookery.fleet.database import connect, create_tables
+from support.free_ports import free_port
 
 SETTINGS = "-c shared_buffers=16MB -c max_connections=200 -c log_min_messages=fatal"
-SECONDS = 60
+SECONDS = 180
 
 
 def postgres_programs() -> Path | None:
@@ -39,7 +39,7 @@ class Postgres:
         self.certificate = b""
         if self._user:
             shutil.chown(self._folder, self._user)
-        self.port = _free_port()
+        self.port = free_port()
         self._run("initdb", "--no-sync", "-U", "rookery", "-A", "trust", "-E", "UTF8", "--locale=C")
         self._settings = SETTINGS if durable else f"{SETTINGS} -c fsync=off"
         if tls:
@@ -61,11 +61,12 @@ class Postgres:
 
     def start(self) -> None:
         options = f"-p {self.port} -h 127.0.0.1 -k {self._folder} {self._settings}"
-        self._run("pg_ctl", "-w", "-l", str(self._folder / "log"), "-o", options, "start")
+        log = str(self._folder / "log")
+        self._run("pg_ctl", "-w", "-t", str(SECONDS), "-l", log, "-o", options, "start")
 
     def stop(self, how: str = "immediate") -> None:
         """`immediate` is what a crash is."""
-        self._run("pg_ctl", "-w", "-m", how, "stop")
+        self._run("pg_ctl", "-w", "-t", str(SECONDS), "-m", how, "stop")
 
     def close(self) -> None:
         self.stop()
@@ -107,9 +108,3 @@ def _unprivileged() -> str | None:
         return None
     names = {user.pw_name for user in pwd.getpwall()}
     return "postgres" if "postgres" in names else "nobody"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
