@@ -659,8 +659,8 @@ async def test_a_background_command_stays_in_its_scope(cell: Cell):
     waiting = "until [ -e src/auth/go ]; do sleep 0.01; done; echo x > src/auth/n; echo x > src/n"
     kept = Permit("", command=waiting, writable=frozenset({"src/auth"}))
     free = Permit("", command="touch src/auth/go src/free")
-    async with terminal.run(kept, seconds=30, keep=Unkept()) as first:
-        async with terminal.run(free, seconds=30, keep=Unkept()) as second:
+    async with terminal.run(kept, seconds=300, keep=Unkept()) as first:
+        async with terminal.run(free, seconds=300, keep=Unkept()) as second:
             assert (await second.end()).exit_code == 0
         assert (await first.end()).exit_code == 1
     assert (cell.root / "src/auth/n").exists()

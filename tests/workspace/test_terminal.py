@@ -64,7 +64,7 @@ async def running(
     command: str,
     *,
     cwd: str = "",
-    seconds: float = 30,
+    seconds: float = 300,
     limits: Limits = QUICK,
     keep: MemoryArtifact | None = None,
 ) -> AsyncIterator[RunningCommand]:
@@ -78,7 +78,7 @@ async def outcome(
     folder: Path,
     command: str,
     *,
-    seconds: float = 30,
+    seconds: float = 300,
     limits: Limits = QUICK,
     keep: MemoryArtifact | None = None,
 ) -> tuple[str, CommandEnd]:
@@ -486,7 +486,7 @@ async def test_a_cancelled_wait_for_output_loses_nothing(tmp_path: Path, size: i
 async def on_terminal(folder: Path, command: str, limits: Limits = QUICK) -> tuple[str, CommandEnd]:
     shell = Terminal(folder, limits)
     permit = Permit(digest="", command=command)
-    async with shell.run(permit, seconds=30, keep=MemoryArtifact(), terminal=True) as started:
+    async with shell.run(permit, seconds=300, keep=MemoryArtifact(), terminal=True) as started:
         text = "".join([piece async for piece in started.output()])
         return text, await started.end()
 
@@ -528,7 +528,7 @@ async def test_a_kept_command_outlives_its_context_until_its_warden_ends_it(
     command = f"read x < go; {more_than_a_pipe_holds}; echo alive > back; sleep {mark}"
     shell = Terminal(tmp_path, QUICK)
     permit = Permit(digest="", command=command)
-    async with shell.run(permit, seconds=30, keep=MemoryArtifact(), terminal=terminal) as started:
+    async with shell.run(permit, seconds=300, keep=MemoryArtifact(), terminal=terminal) as started:
         if how == "by us":
             started.keep()
         else:
@@ -609,7 +609,7 @@ async def test_the_launcher_decides_what_is_started(tmp_path: Path):
 
     terminal = Terminal(tmp_path, QUICK, launcher)
     permit = Permit(digest="", command="echo $WHERE $CONFINED", confined=False)
-    async with terminal.run(permit, seconds=30, keep=MemoryArtifact()) as started:
+    async with terminal.run(permit, seconds=300, keep=MemoryArtifact()) as started:
         assert [piece async for piece in started.output()] == [f"{tmp_path} False\n"]
 
 
@@ -632,7 +632,7 @@ async def test_a_missing_program_is_reported_by_name(tmp_path: Path):
 
     terminal = Terminal(tmp_path, QUICK, launcher)
     permit = Permit(digest="", command="x")
-    async with terminal.run(permit, seconds=30, keep=MemoryArtifact()) as started:
+    async with terminal.run(permit, seconds=300, keep=MemoryArtifact()) as started:
         text = "".join([piece async for piece in started.output()])
         assert (text, (await started.end()).exit_code) == (
             "/no/such/program: No such file or directory\n",
