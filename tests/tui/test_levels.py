@@ -104,6 +104,21 @@ async def test_a_plan_is_approved_with_a_level_or_commented():
         assert (answer.reply, answer.text, answer.level) == ("message", "no, b.txt", None)
 
 
+async def test_a_long_plan_is_carried_out_only_after_its_end_was_visible():
+    steps = "\n".join(f"- [ ] Step {number}" for number in range(40))
+    async with play() as it:
+        it.host.tell(CompletionOffered(result=steps, plan="p"), replace(PLAN, plan=steps))
+        await it.until(lambda: it.panel.live and it.panel.has_focus)
+        await it.press("enter")
+        await it.see("Read to the end first")
+        await it.press("2")
+        await it.settle()
+        assert not it.sent(Answer)
+        await it.press("end", "enter")
+        await it.until(lambda: bool(it.sent(Answer)))
+        assert it.sent(Answer)[0].level is Level.ASK
+
+
 async def test_a_plan_that_is_approved_unchanged_is_not_repeated():
     async with play() as it:
         it.host.tell(CompletionOffered(result=PLAN.plan, plan="plan-1.md"), PLAN)

@@ -142,6 +142,9 @@ class AskPanel(ShownQuestion, can_focus=True):
     def action_pick(self, number: int) -> None:
         if self._step is not QuestionStep.CHOICE or self._asked is None or not self.live:
             return
+        if self.unread:
+            self.post_message(self.Ignored(UNREAD))
+            return
         offered = options_of(self._asked)
         if number <= len(offered):
             self._live = False
@@ -154,7 +157,7 @@ class AskPanel(ShownQuestion, can_focus=True):
             self.post_message(self.Ignored(PRESS_A_LETTER))
 
     def action_move(self, by: int) -> None:
-        if self._step is QuestionStep.CHOICE and self._asked:
+        if self._step is QuestionStep.CHOICE and self._asked and not self.unread:
             offered = options_of(self._asked)
             self._at = (self._at + by) % len(offered)
             self.redraw(keeps_place=True)

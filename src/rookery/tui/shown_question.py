@@ -126,7 +126,7 @@ def panel_size(
     below = notes + 1 if notes else 0
     cramped = below + MIN_BODY_LINES > room
     below = 0 if cramped else below
-    enough = room if asked.ask in APPROVALS else height * 3 // 5 - fixed
+    enough = room if asked.plan or asked.ask in APPROVALS else height * 3 // 5 - fixed
     return PanelSize(cramped=cramped, body=min(room, max(MIN_BODY_LINES + below, enough)) - below)
 
 
@@ -224,8 +224,11 @@ class ShownQuestion(Vertical):
 
     @property
     def unread(self) -> int:
-        """Lines of an action that were not visible yet; it cannot be approved before."""
-        if self._asked is None or self._asked.ask not in APPROVALS or self._answers_at_once:
+        """Lines of an action or a choice that were not visible yet; no key answers before."""
+        chooses = self._step is QuestionStep.CHOICE
+        if self._asked is None or not (chooses or self._asked.ask in APPROVALS):
+            return 0
+        if self._answers_at_once:
             return 0
         _, last, count = self.body.position
         self._is_read = self._is_read or (self._live and last >= count)
