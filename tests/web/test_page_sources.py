@@ -4,11 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
+    Asked,
     AssistantSpoke,
     Change,
     Ending,
@@ -23,6 +25,7 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.instructions import WEBHOOK_TEXT, quoted
+from rookery.core.levels import Level
 from rookery.engine.ports.tool import WebFindings, WebHit
 from rookery.web.page_sources import is_named
 from rookery.web.search_engines import report
@@ -45,6 +48,11 @@ def opened(text: str = "go", parent: str | None = None) -> TaskOpened:
 def answered(text: str, *, policy: bool = False) -> Answered:
     by = "policy" if policy else "user"
     return Answered(ask_id="a", ask=AskKind.FOLLOWUP, reply="message", text=text, by=by)
+
+
+def asked(suggestion: str) -> Asked:
+    question = {"question": "Which?", "suggest": [{"answer": suggestion}]}
+    return Asked(ask_id="a", ask=AskKind.FOLLOWUP, text=json.dumps(question))
 
 
 def called(
@@ -94,6 +102,8 @@ MADE_UP: dict[str, tuple[str, tuple[Fact, ...]]] = {
     "another scheme": ("http://docs.example/a", (opened(PAGE),)),
     "the model's own words": (EVIL, (opened(), *called("", said=EVIL))),
     "the answer of a policy": (EVIL, (opened(), answered(EVIL, policy=True))),
+    "an approved plan": (EVIL, (opened(), replace(answered(EVIL), level=Level.AUTO))),
+    "a suggestion that was picked": (EVIL, (opened(), asked(EVIL), answered(f"{EVIL} "))),
     "the prompt of a sub-task": (EVIL, (opened(EVIL, parent="t"),)),
     "what a webhook brought": (EVIL, (opened(f"Mend it\n\n{BROUGHT}"),)),
     "the result of a sub-task": (EVIL, (opened(), *called(EVIL, child="t2"))),

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from urllib.parse import urlsplit
 
+from rookery.core.asks import AskKind, offered_in
 from rookery.core.blocks import ToolCall
 from rookery.core.event_list import live
 from rookery.core.facts import (
     Answered,
+    Asked,
     AssistantSpoke,
     Ending,
     Event,
@@ -73,11 +75,16 @@ class _NamedPages:
         self.pages: set[str] = set()
         self._said: dict[str, Mapping[str, object]] = {}
         self._started: dict[str, ToolStarted] = {}
+        self._offered: frozenset[str] = frozenset()
         self._has_acted = False
         """Whether the model could have written a file or chosen what a command prints."""
 
     def take(self, event: Event) -> None:
         match event.fact:
+            case Asked(ask=AskKind.FOLLOWUP, text=text):
+                self._offered = offered_in(text)
+            case Answered(level=level, text=text) if level or text.strip() in self._offered:
+                pass  # the model wrote the plan, and its suggestions
             case (
                 TaskOpened(parent=None, text=str(text))
                 | UserSpoke(text=str(text))
