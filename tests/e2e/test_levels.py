@@ -134,6 +134,8 @@ def test_a_plan_is_commented_edited_and_approved_at_the_prompt(unconfined: Insta
     flags = ("--no-tui", "--permission-mode", "plan")
     with unconfined.terminal("go", *flags, *script, EDITOR=str(editor)) as terminal:
         terminal.wait_for("plan · Carry out this plan?")
+        terminal.type("yes")
+        terminal.wait_for("Type a, e or u to carry it out")
         terminal.type("write a.txt")
         terminal.wait_for("Write a.txt")
         terminal.wait_for("plan · Carry out this plan?")

@@ -6,6 +6,8 @@ from rookery.core.facts import Todo
 from rookery.lazy_pattern import lazy_pattern
 
 MOST_STEPS = 100
+BARE_ANSWERS = frozenset({"y", "yes", "ok", "go", "n", "no"})
+"""Words that neither say how to carry a plan out nor what to change in it."""
 _FENCE = ("```", "~~~")
 _BOX = lazy_pattern(r"\s*(?:[-*+]|\d+[.)])\s+\[[ xX~-]\]\s+(\S.*)")
 _NUMBERED = lazy_pattern(r" ? ?\d+[.)]\s+(\S.*)")

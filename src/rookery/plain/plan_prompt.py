@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from rookery.core.facts import Asked
 from rookery.core.levels import Level
-from rookery.core.plans import plan_steps
+from rookery.core.plans import BARE_ANSWERS, plan_steps
 from rookery.core.text.terminal_text import harmless, visible_line
 from rookery.plain.screen import LEFT_AT_PROMPT, Screen
 from rookery.platform.editor import edit_text
@@ -18,6 +18,7 @@ e  carry it out, and edit files without asking
 u  carry it out without asking
 o  open it in your editor first
 Anything else is a comment. The model then presents a new version."""
+_UNCLEAR = "Type a, e or u to carry it out, or say what to change."
 _QUESTION = "Carry out this plan? [a/e/u/o, or a comment] "
 
 
@@ -38,6 +39,8 @@ class PlanPrompt:
                 return Say("message", plan, level=level)
             if word == "o":
                 plan = self._edited(plan)
+            elif word in BARE_ANSWERS:
+                self._screen.sentence(_UNCLEAR)
             elif word:
                 return Say("message", line.strip())
         return Leave(LEFT_AT_PROMPT, code="task_aborted")

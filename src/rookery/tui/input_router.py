@@ -5,6 +5,7 @@ from typing import Any
 
 from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import Command, ReopenTask
+from rookery.core.plans import BARE_ANSWERS
 from rookery.protocol.codec import chosen, suggestions
 from rookery.tui.ask_panel import PRESS_A_LETTER, AskPanel
 from rookery.tui.interfaces import Controller
@@ -16,6 +17,7 @@ from rookery.tui.status_updates import StatusUpdates
 TYPED_AHEAD = "You typed that before the question was visible. Answer it now: y or n."
 UNREAD = "Read to the end first: Tab, then End."
 KEY_AS_TEXT = "To answer with {letter}, press Tab first. Nothing was answered."
+BARE_ANSWER = "Press Tab to choose how to carry the plan out, or say what to change."
 STILL_OPEN = "Queued for the model's next step. The question is still open."
 
 
@@ -74,8 +76,8 @@ class InputRouter:
                 self._controller.toast(PRESS_A_LETTER, "warning")
                 self._questions.input_emptied()
                 return False
-            if letter := panel_key_in(message, question):
-                self._controller.toast(KEY_AS_TEXT.format(letter=letter), "warning")
+            if hint := unclear(message, question):
+                self._controller.toast(hint, "warning")
                 return False
         if question and self._questions.can_take_text(question) and can_answer(message, question):
             return await self._questions.answer(question, *text_answer(question, message))
@@ -131,6 +133,14 @@ def panel_key_in(message: Draft, question: OpenQuestion) -> str:
     if message.images or question.asked.ask not in APPROVALS or letter in (*_YES, *_NO):
         return ""
     return letter if letter in answer_letters(question.asked, QuestionStep.ANSWER) else ""
+
+
+def unclear(message: Draft, question: OpenQuestion) -> str:
+    """What to do instead, if the message is a single word that answers nothing."""
+    if letter := panel_key_in(message, question):
+        return KEY_AS_TEXT.format(letter=letter)
+    is_bare = message.text.strip().lower() in BARE_ANSWERS and not message.images
+    return BARE_ANSWER if question.asked.plan and is_bare else ""
 
 
 def can_answer(message: Draft, question: OpenQuestion) -> bool:
