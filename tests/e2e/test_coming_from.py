@@ -208,7 +208,9 @@ SCENARIOS: Mapping[str, Task | Command | File | Stored | Slash | Keys] = {
     "AGENT status": Command("AGENT -p status", "Did you mean auth status?", code=2),
     "AGENT --cd FOLDER": _answered("--cd src", "Use -w FOLDER."),
     "AGENT --image FILE": Task("AGENT -p go --image ../picture.png"),
-    **dict.fromkeys(("Task", "spawn_agent", "task"), Call(TWO_AGENTS, "agent 2 (explorer): done")),
+    **dict.fromkeys(
+        ("Task", "spawn_agent", "task"), Call(TWO_AGENTS, "explorer 2 (explorer): done")
+    ),
     "AGENT --search": _answered("--search", "Web search needs no flag."),
     "Read @https://…": Task("-p 'Read @https://10.0.0.1/'", sees="10.0.0.1 is a private address"),
     "AGENT --oss": _answered("--oss", "Use --provider ollama."),

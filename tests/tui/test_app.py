@@ -453,6 +453,29 @@ async def test_a_child_is_shown_below_its_call_and_its_answers_go_to_it():
         assert "│" not in played.lines[outer]
 
 
+async def test_an_agent_at_work_is_shown_in_the_conversation_of_its_session():
+    async with play() as played:
+        host = played.host
+        reading(host)
+        host.tell(ToolStarted(call_id="k", tool="run_agents", title="Start 2 agents", child="t2"))
+        for child, name in (("t2", "finder"), ("t3", "builder")):
+            host.tell(TaskOpened(text=f"work of {name}", parent="t1", depth=1), task=child)
+            host.tell(RequestStarted(request_id="q", model="m"), task=child)
+            host.tell(TextStreamed(request_id="q", text="Words.\n\n" * 30), task=child)
+            host.tell(ChildBegan(call_id="k", task_id=child, name=name))
+        await played.settle()
+        assert "› work of builder" not in played.screen
+        await played.app.open_task("t3")
+        await played.see("› work of builder")
+        host.tell(EDIT, task="t2")
+        await played.ripen()
+        await played.app.open_task("elsewhere")
+        await played.see("A task is running.")
+        await played.app.open_task("t2")
+        assert not played.sent(ReopenTask)
+        assert not played.sent(CloseTask)
+
+
 async def test_a_question_fits_any_terminal_size():
     async with play() as played:
         asking_about_an_edit(played.host)

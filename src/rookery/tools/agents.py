@@ -158,9 +158,13 @@ def _names(agents: Sequence[AgentArgs]) -> list[str]:
     names: list[str] = []
     for number, agent in enumerate(agents, 1):
         plain = "".join(each for each in agent.name or "" if each.isprintable())
-        said = " ".join(plain.split())[:LONGEST_NAME] or f"agent {number}"
+        said = " ".join(plain.split())[:LONGEST_NAME] or _usual_name(agent, number)
         names.append(f"{said} {number}" if said in names else said)
     return names
+
+
+def _usual_name(agent: AgentArgs, number: int) -> str:
+    return f"{'worker' if agent.works else 'explorer'} {number}"
 
 
 def _budget(said: str) -> Spent:

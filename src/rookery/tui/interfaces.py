@@ -73,7 +73,8 @@ class Controller(Protocol):
     def toast(self, text: str, kind: ToastKind = "info") -> None: ...
 
     async def open_task(self, task_id: str) -> None:
-        """Show a stored or running session. Refused with a toast while one is working."""
+        """Show a stored or running session. Refused with a toast while one is working. A sub-task
+        of a session at work is shown in its conversation."""
         ...
 
     async def new_task(self) -> None:

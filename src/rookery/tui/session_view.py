@@ -132,6 +132,21 @@ class SessionView(Following):
         return root.view.agent.is_running or not root.view.messages
 
     @property
+    def has_agents_at_work(self) -> bool:
+        """Whether agents run, also while another one asks."""
+        return any(
+            each.agent and not each.over and each.view.agent.is_running for each in self.tasks
+        )
+
+    def belongs_to_work(self, task_id: str) -> bool:
+        """Whether it is a sub-task of a session that has not finished. Opening it by itself would
+        end that session."""
+        task, root, question = self.task(task_id), self.root, self.question
+        if task is None or task.parent is None or root is None or root.over:
+            return False
+        return question is None or question.asked.ask is not AskKind.COMPLETION_RESULT
+
+    @property
     def question(self) -> OpenQuestion | None:
         """The open question, of the innermost task first."""
         return self._first_question(about_output=False)
@@ -229,7 +244,7 @@ class TaskSwitcher:
         self._show(task_id)
 
     def _is_blocked(self) -> bool:
-        is_working = self._session.is_working
+        is_working = self._session.is_working or self._session.has_agents_at_work
         if is_working:
             self._controller.toast(BUSY, "warning")
         return is_working

@@ -188,7 +188,10 @@ class TaskController(App[RunEnd]):
         self._status_updates.toast(text, kind)
 
     async def open_task(self, task_id: str) -> None:
-        await self._switcher.open(task_id)
+        if self._session.belongs_to_work(task_id):
+            self._page.transcript.show_task(task_id)
+        else:
+            await self._switcher.open(task_id)
 
     async def new_task(self) -> None:
         await self._switcher.show_empty()

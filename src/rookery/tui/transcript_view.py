@@ -280,6 +280,12 @@ class TranscriptView(ScrollView, can_focus=True):
             event.prevent_default()
             self.post_message(self.Typed(letter))
 
+    def show_task(self, task_id: str) -> None:
+        """Scroll to the first row of a task."""
+        first = next((at for at, row in enumerate(self.rows) if row.name[0] == task_id), None)
+        if first is not None:
+            self._go(self._virtual_list.top(first))
+
     def action_scroll_by(self, lines: int) -> None:
         self._go(self.scroll_y + lines)
 
