@@ -158,8 +158,8 @@ async def test_the_next_part_of_a_page_is_not_downloaded_again(tmp_path: Path):
 
 
 REFUSED = {
-    "http://10.0.0.1/": "private address",
-    "http://169.254.169.254/": "private address",
+    "http://10.0.0.1/": r'private address.*web.hosts = \["10.0.0.1:80"\]',
+    "http://169.254.169.254/": r"private address\.$",
     "ftp://docs.example/": "Only http:// and https://",
     f"{DOCS.replace('//', '//user:pass@')}/": "user name or password",
 }

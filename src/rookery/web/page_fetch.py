@@ -101,7 +101,7 @@ class PageFetcher:
         if is_withheld_name(address.host):
             return f"{address.host} is the metadata service of a data centre."
         if is_private_literal(address.host) and not self.is_listed(address):
-            return _private(address)
+            return _private(address, address.host)
         return ""
 
     async def fetch(self, address: WebAddress) -> Download:
@@ -191,7 +191,7 @@ class PageFetcher:
             if is_public(each):
                 continue
             if not self.is_listed(address) or is_always_blocked(each):
-                raise ToolError(f"{address.origin} was not fetched. {_private(address)}")
+                raise ToolError(f"{address.origin} was not fetched. {_private(address, each)}")
         return found
 
     async def _download(self, address: WebAddress, response: httpx2.Response) -> Download:
@@ -219,12 +219,14 @@ def _status(code: int) -> str:
     return f"{code} {phrases.get(code, '')}".strip()
 
 
-def _private(address: WebAddress) -> str:
+def _private(address: WebAddress, found: str) -> str:
+    """Why `found`, the address of the host, is not reached. Nobody is told to list an address of
+    this machine or of a metadata service."""
+    reason = f"{address.host} is a private address."
+    if is_always_blocked(found):
+        return reason
     where = HostPort(address.host, address.port)
-    return (
-        f"{address.host} is a private address. The user can allow it in the settings: "
-        f'web.hosts = ["{where}"].'
-    )
+    return f'{reason} The user can allow it in the settings: web.hosts = ["{where}"].'
 
 
 async def _resolved(host: str, port: int) -> Sequence[str]:
