@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from rookery.core.facts import Answered, Ending, Event, ToolFinished, ToolStarted
 from rookery.core.fleet_rows import FleetSession, FleetState
 from rookery.errors import CommandRejected
-from rookery.fleet.cli import _report
+from rookery.fleet.cli import _report, list_command
 from rookery.fleet.database import connect
 from rookery.fleet.journal import FleetDatabase
 from rookery.fleet.orders import Fleet, Given, SessionOrder, dbos_address, seconds_left
@@ -285,6 +285,46 @@ def test_the_time_of_a_session_goes_by_the_clock_of_the_database(address: str):
         assert 0 < (seconds_left(database, order) or 0) <= 100
         assert seconds_left(database, replace(order, timeout=800)) == 0
         assert seconds_left(database, replace(order, timeout=0)) is None
+
+
+def test_rows_that_are_not_valid_are_listed_beside_the_others(
+    address: str, capsys: pytest.CaptureFixture[str]
+):
+    with connect(address) as database:
+        for name, state, created in (
+            ("good", "queued", "now"),
+            ("bad", "gone", "now"),
+            ("never", "running", "infinity"),
+        ):
+            database.execute(
+                "insert into rookery.sessions (task, label, repo, ref, text, state, created) "
+                "values (%s, '', 'r', 'main', 'Go', %s, %s)",
+                [name, state, created],
+            )
+        for name, labels, seen in (
+            ("a/0/1", ["gpu"], "now"),
+            ("b/0/2", [None], "now"),
+            ("c/0/3", [["x"]], "now"),
+            ("d/0/4", [], "-infinity"),
+        ):
+            database.execute(
+                "insert into rookery.workers (executor, name, labels, state, seen, digest) "
+                "values (%s, 'w', %s::text[], 'ready', %s, '')",
+                [name, labels, seen],
+            )
+    with closing(Fleet(address)) as fleet:
+        states = {each.session_id: each.state for each in fleet.sessions()}
+        assert states == {"good": "queued", "bad": "unreadable", "never": "unreadable"}
+        listing = fleet.listing(10)
+        workers = {each.executor: each.state for each in listing.workers}
+        bad = dict.fromkeys(("b/0/2", "c/0/3", "d/0/4"), "unreadable")
+        assert workers == {"a/0/1": "ready", **bad}
+        assert [each.label for each in listing.queues] == ["", "gpu"]
+        assert fleet.wait("bad").reason == "The session's row in the database is not valid."
+    list_command.callback(database=address, as_json=False)  # type: ignore[misc]
+    lines = capsys.readouterr().out.splitlines()
+    assert "b/0/2  unreadable" in lines
+    assert len(lines) == 7
 
 
 @pytest.mark.parametrize("state", ["waiting", "completed"])

@@ -682,7 +682,7 @@ export interface FleetQueue {
 /** A session of the fleet. `digest` names the action that it asks about. */
 export interface FleetSession {
   session_id: string;
-  state: "queued" | "running" | "waiting" | "completed" | "failed" | "cancelled";
+  state: "queued" | "running" | "waiting" | "completed" | "failed" | "cancelled" | "unreadable";
   label: string;
   repo: string;
   ref: string;

@@ -5,13 +5,15 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 FleetState: TypeAlias = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
+ShownState: TypeAlias = FleetState | Literal["unreadable"]
+"""Any program with the right to write to the database can store a row that is not valid."""
 
 
 class FleetSession(Struct, frozen=True, kw_only=True):
     """A session of the fleet. `digest` names the action that it asks about."""
 
     session_id: str
-    state: FleetState
+    state: ShownState
     label: str
     repo: str
     ref: str
@@ -35,6 +37,7 @@ class FleetWorker(Struct, frozen=True, kw_only=True):
     name: str
     labels: tuple[str, ...]
     state: str
+    """`ready`, `lost`, or `unreadable` for a row that is not valid."""
     session: str
     seconds: float
     """Since its last sign of life."""

@@ -346,7 +346,8 @@ def list_command(database: str | None, as_json: bool) -> None:
     for each in workers:
         labels = f" [{', '.join(each.labels)}]" if each.labels else ""
         doing = each.session or each.state
-        print(harmless_line(f"{each.executor}{labels}  {doing}  seen {each.seconds:.0f} s ago"))
+        seen = "" if doing == "unreadable" else f"  seen {each.seconds:.0f} s ago"
+        print(harmless_line(f"{each.executor}{labels}  {doing}{seen}"))
     for one in sessions:
         text = " ".join(one.text.split())[:60]
         print(harmless_line(f"{one.session_id}  {one.state:9}  {one.worker:20}  {text}"))

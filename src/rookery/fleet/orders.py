@@ -38,13 +38,15 @@ LOOK_AGAIN = 10.0
 """Seconds after which a client looks without news: its connection may have been lost."""
 
 OVER: tuple[FleetState, ...] = ("completed", "failed", "cancelled")
+UNREADABLE = "The session's row in the database is not valid."
 
 
 _SESSION = """
 json_build_object(
     'session_id', task, 'state', state, 'label', label, 'repo', repo, 'ref', ref, 'text', text,
     'worker', worker, 'question', question, 'digest', digest, 'result', result, 'reason', reason,
-    'code', code, 'created', floor(extract(epoch from created) * 1000)::bigint,
+    'code', code,
+    'created', case when isfinite(created) then floor(extract(epoch from created) * 1000) end,
     'checkpoint', (select c.ref from rookery.checkpoints c where c.task = sessions.task)
 )
 """
@@ -186,20 +188,20 @@ class Fleet:
     def sessions(self, session_id: str = "", most: int | None = None) -> list[FleetSession]:
         """The newest sessions, or all, or one."""
         found = self._ask(
-            f"select {_SESSION} from rookery.sessions where %s in ('', task) "
+            f"select task, {_SESSION} from rookery.sessions where %s in ('', task) "
             "order by created desc, task limit %s",
             [session_id, most],
         )
-        return [msgspec.convert(row, FleetSession) for (row,) in found]
+        return [_session(task, row) for task, row in found]
 
     def workers(self) -> list[FleetWorker]:
         found = self._ask(
             "select executor, name, labels, state, session, "
-            "extract(epoch from now() - seen)::float from rookery.workers order by executor",
+            "case when isfinite(seen) then extract(epoch from now() - seen)::float end "
+            "from rookery.workers order by executor",
             [],
         )
-        names = [field.name for field in msgspec.structs.fields(FleetWorker)]
-        return [msgspec.convert(dict(zip(names, row, strict=True)), FleetWorker) for row in found]
+        return [_worker(row) for row in found]
 
     def listing(self, most: int) -> FleetListing:
         """All workers and queues, and the newest sessions."""
@@ -266,7 +268,7 @@ class Fleet:
                 session = self.session(session_id)
                 answered = time.monotonic()
                 left = until - answered if until else LOOK_AGAIN
-                if session.state in (*OVER, "waiting") or left <= 0:
+                if session.state in (*OVER, "waiting", "unreadable") or left <= 0:
                     return session
                 with reported("did not answer"):
                     self._database.wait_for_news(min(left, LOOK_AGAIN))
@@ -278,6 +280,25 @@ class Fleet:
     def _ask(self, statement: str, values: Sequence[Any]) -> list[Any]:
         with reported("did not answer"):
             return self._database.execute(statement, values).fetchall()
+
+
+def _session(session_id: str, row: dict[str, Any]) -> FleetSession:
+    try:
+        return msgspec.convert(row, FleetSession)
+    except msgspec.ValidationError:
+        fields: dict[str, Any] = dict.fromkeys(FleetSession.__struct_fields__, "")
+        known = {"session_id": session_id, "state": "unreadable", "reason": UNREADABLE}
+        return FleetSession(**fields | known | {"created": 0, "checkpoint": None})
+
+
+def _worker(row: Sequence[Any]) -> FleetWorker:
+    names = FleetWorker.__struct_fields__
+    try:
+        return msgspec.convert(dict(zip(names, row, strict=True)), FleetWorker)
+    except msgspec.ValidationError:
+        return FleetWorker(
+            executor=row[0], name="", labels=(), state="unreadable", session="", seconds=0.0
+        )
 
 
 def _queue(label: str, slots: int, queued: int, running: int, waiting: int) -> FleetQueue:

@@ -88,7 +88,7 @@ function WorkerRow({ worker }: { worker: FleetWorker }) {
       <td class="cut">{worker.labels.map(visibleLine).join(", ")}</td>
       <td>{worker.state === "ready" && worker.session ? "working" : worker.state}</td>
       <td class="cut">{worker.session && <SessionLink id={worker.session} words={worker.session} />}</td>
-      <td>{duration(worker.seconds * 1000)} ago</td>
+      <td>{worker.state !== "unreadable" && `${duration(worker.seconds * 1000)} ago`}</td>
     </tr>
   );
 }
@@ -111,7 +111,7 @@ function SessionLine({ session }: { session: FleetSession }) {
   return (
     <tr>
       <th scope="row" class="cut">
-        <SessionLink id={session.session_id} words={session.text} />
+        <SessionLink id={session.session_id} words={session.text || session.session_id} />
       </th>
       <td>
         <Badge tone={toneOf(session.state)}>{session.state}</Badge>
@@ -120,7 +120,7 @@ function SessionLine({ session }: { session: FleetSession }) {
         {visibleLine(session.repo)} {visibleLine(session.ref)}
       </td>
       <td class="cut">{visibleLine(session.worker)}</td>
-      <td>{duration(Math.max(0, now.value - session.created))} ago</td>
+      <td>{session.state !== "unreadable" && `${duration(Math.max(0, now.value - session.created))} ago`}</td>
     </tr>
   );
 }

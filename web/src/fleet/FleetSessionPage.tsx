@@ -26,7 +26,7 @@ export default function FleetSessionPage({ session_id }: { session_id: string })
       <header class="session-head">
         <div class="session-head-line">
           <LinkButton kind="plain" icon="left" label="Back to the fleet" href={hrefOf({ page: "fleet" })} />
-          <h1 class="session-title cut">{visibleLine(session?.text ?? session_id)}</h1>
+          <h1 class="session-title cut">{visibleLine(session?.text || session_id)}</h1>
           {session && <Badge tone={toneOf(session.state)}>{session.state}</Badge>}
           <span class="quiet small cut">{visibleLine(session?.worker ?? "")}</span>
           {session && !isOver(session) && <CancelButton session={session} changed={fleet.reload} />}

@@ -9,6 +9,7 @@ const TONES: Record<FleetSession["state"], Tone> = {
   completed: "good",
   failed: "bad",
   cancelled: "rest",
+  unreadable: "bad",
 };
 
 export function toneOf(state: FleetSession["state"]): Tone {
