@@ -11,9 +11,11 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.manager import Manager, open_manager
 from rookery.manager.manager_socket import connect_manager
-from rookery.manager.projects import Projects, open_projects
+from rookery.manager.projects import Projects, open_projects, urgency
 from rookery.manager.requests import ListSessions
 from rookery.manager.schedule_requests import AddSchedule
+from rookery.manager.sessions.session_record import SessionRecord
+from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_store import SessionStore, manager_folder
 from rookery.manager.shown_rows import ProjectRow
 from support.manager_project import PATIENCE, WRITES, Project, Watched
@@ -79,6 +81,16 @@ async def test_each_project_sees_what_waits_in_the_others(project: Project):
         await work.supervisor.stop_all()
         await shown_in(other, waiting=0)
     await project.quiet()
+
+
+async def test_what_waits_in_another_project_is_listed_as_in_the_inbox():
+    states = ("completed", "error", "waiting_input", "waiting_approval")
+    records = [
+        SessionRecord(session_id=state, state=SessionState(state), start_time=started)
+        for started, state in enumerate(states)
+    ]
+    ordered = [record.session_id for record in sorted(records, key=urgency)]
+    assert ordered == ["waiting_input", "waiting_approval", "error", "completed"]
 
 
 async def test_a_project_with_active_sessions_is_opened_at_the_start(project: Project):

@@ -5,6 +5,7 @@
 import { effect, signal } from "@preact/signals";
 import { deviceId } from "./access";
 import { connection, request } from "./connection";
+import { folderName } from "./format";
 import { loadValue, saveValue } from "./storage";
 import type { InboxRow } from "./protocol";
 import { hrefIn, hrefOf, projectPath, route } from "./routes";
@@ -85,7 +86,9 @@ export function startAlerts(): void {
     const others = overview.value?.other_projects ?? [];
     const waiting = others.reduce((sum, each) => sum + each.counts.attention, inbox.value.length);
     const name = "session_id" in route.value ? list.value.rows.get(route.value.session_id)?.name : "";
-    document.title = [waiting && `(${waiting})`, name && `${visibleLine(name)} ·`, TITLE].filter(Boolean).join(" ");
+    const project = folderName(overview.value?.project ?? "");
+    const parts = [name, others.length && project, TITLE].filter(Boolean).map((part) => visibleLine(String(part)));
+    document.title = `${waiting ? `(${waiting}) ` : ""}${parts.join(" · ")}`;
   });
   effect(() => {
     if (connection.status.value !== "open") return;

@@ -52,3 +52,8 @@ export function counted(count: number, noun: string, plural = `${noun}s`): strin
 function significant(number: number): string {
   return number < 9.95 ? number.toFixed(1).replace(/\.0$/, "") : Math.round(number).toLocaleString();
 }
+
+/** The last part of a path. */
+export function folderName(path: string): string {
+  return path.split(/[\\/]/).filter(Boolean).pop() ?? "";
+}

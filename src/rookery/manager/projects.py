@@ -20,7 +20,7 @@ from rookery.manager.manager import Manager
 from rookery.manager.manager_socket import listening
 from rookery.manager.schedules.schedule_file import has_schedules
 from rookery.manager.sessions.session_record import SessionRecord, count_records
-from rookery.manager.sessions.session_states import needs_attention
+from rookery.manager.sessions.session_states import WAITING, SessionState, needs_attention
 from rookery.manager.sessions.session_store import (
     manager_folder,
     project_of,
@@ -195,7 +195,7 @@ def _row_of(
             for each in known
             if not each.archived and needs_attention(each.state, unread=each.unread)
         ),
-        key=lambda each: (each.start_time, each.session_id),
+        key=urgency,
     )
     return ProjectRow(
         id=project_id,
@@ -208,3 +208,9 @@ def _row_of(
             for each in waiting
         ),
     )
+
+
+def urgency(record: SessionRecord) -> tuple[int, int, str]:
+    """Questions come before failures and results, as in the inbox; each oldest first."""
+    kind = 0 if record.state in WAITING else 1 if record.state is SessionState.ERROR else 2
+    return kind, record.start_time, record.session_id

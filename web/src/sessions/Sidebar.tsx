@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { alertsOn, switchAlerts } from "../alerts";
-import { counted } from "../format";
+import { counted, folderName } from "../format";
 import { useKeys } from "../keys";
 import { PHONE, useMedia } from "../media";
 import { now } from "../now";
@@ -74,9 +74,9 @@ function Head() {
   const page = route.value.page;
   return (
     <div class="side-head">
-      <a class="side-brand" href={hrefOf({ page: "home" })} title={project}>
+      <a class="side-brand" href={hrefOf({ page: "home" })} title={visibleLine(project)}>
         <Icon name="rook" />
-        <span class="cut">{project.split(/[\\/]/).filter(Boolean).pop() || "rookery"}</span>
+        <span class="cut">{visibleLine(folderName(project)) || "rookery"}</span>
       </a>
       <a
         class={`button plain side-inbox ${waiting ? "full" : ""}`}

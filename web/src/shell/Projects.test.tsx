@@ -27,10 +27,10 @@ it("without another project there is nothing to see", async () => {
 it("other projects are links, with what waits there", async () => {
   show(SHOP);
   const links = [...(await mount(<ProjectStrip />)).querySelectorAll("a")];
-  expect(links.map((each) => each.getAttribute("href"))).toEqual(["#/", "/p/0123456789abcdef/#/"]);
-  expect(links[1]!.textContent).toMatch(/^shop.+1/);
-  expect(links[1]!.textContent).not.toContain("\u202e");
-  expect(links[1]!.title).toBe("/home/ada/shop: 2 active of at most 5 at once");
+  expect(links.map((each) => each.getAttribute("href"))).toEqual(["/p/0123456789abcdef/#/", "#/"]); // by name
+  expect(links[0]!.textContent).toMatch(/^shop.+1/);
+  expect(links[0]!.textContent).not.toContain("\u202e");
+  expect(links[0]!.title).toBe("/home/ada/shop: 2 active of at most 5 at once");
   const waiting = await mount(<WaitingElsewhere />);
   expect(waiting.querySelector("a")!.getAttribute("href")).toBe("/p/0123456789abcdef/#/session/s1");
   expect(waiting.textContent).toContain("Has a question");

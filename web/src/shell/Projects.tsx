@@ -1,3 +1,4 @@
+import { folderName } from "../format";
 import type { ProjectRow } from "../protocol";
 import { hrefIn, hrefOf } from "../routes";
 import { appearanceOf } from "../states";
@@ -6,24 +7,34 @@ import { Badge, Count, Icon } from "../ui";
 import { visibleLine } from "../visible-text";
 import "./projects.css";
 
-/** Links to the user's other projects, with what waits there. Empty if there is only one. */
+/** Links to the user's projects, with what waits there. Empty if there is only one. */
 export function ProjectStrip() {
   const { other_projects: others = [], project = "" } = overview.value ?? {};
   if (!others.length) return null;
+  const all = [null, ...others].sort((one, other) => (sortedBy(one, project) < sortedBy(other, project) ? -1 : 1));
   return (
     <nav class="projects" aria-label="Projects">
-      <a class="project" href={hrefOf({ page: "home" })} aria-current="true" title={visibleLine(project)}>
-        <Icon name="folder" />
-        <span class="cut">{visibleLine(nameOf(project))}</span>
-      </a>
-      {others.map((each) => (
-        <a key={each.id} class="project" href={hrefIn(each.id, { page: "home" })} title={titleOf(each)}>
-          <span class="cut">{visibleLine(each.name)}</span>
-          <Count of={each.counts.attention} label={`waiting in ${visibleLine(each.name)}`} />
-        </a>
-      ))}
+      {all.map((each) =>
+        each ? (
+          <a key={each.id} class="project" href={hrefIn(each.id, { page: "home" })} title={titleOf(each)}>
+            <span class="cut">{visibleLine(each.name)}</span>
+            <Count of={each.counts.attention} label={`waiting in ${visibleLine(each.name)}`} />
+          </a>
+        ) : (
+          <a key="" class="project" href={hrefOf({ page: "home" })} aria-current="true" title={visibleLine(project)}>
+            <Icon name="folder" />
+            <span class="cut">{visibleLine(folderName(project))}</span>
+          </a>
+        ),
+      )}
     </nav>
   );
+}
+
+/** By name, so that a project stays where it is when another one is opened. `null` is the one that is open. */
+function sortedBy(each: ProjectRow | null, project: string): string {
+  const path = each?.path ?? project;
+  return `${folderName(path)}\n${path}`;
 }
 
 /** The sessions of other projects that need the user, for the end of the inbox. */
@@ -50,10 +61,6 @@ export function WaitingElsewhere() {
       ))}
     </>
   );
-}
-
-function nameOf(path: string): string {
-  return path.split(/[\\/]/).filter(Boolean).pop() ?? "";
 }
 
 function titleOf({ path, counts, running_limit }: ProjectRow): string {
