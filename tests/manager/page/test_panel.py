@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Locator, WebSocketRoute, expect
 
 from llm_server import call, finish
 from support.manager_page import Manager, Project, Tab, Tabs, Window, until
@@ -160,6 +160,35 @@ def test_the_terminal_is_a_shell_in_the_worktree_that_outlives_its_tab(tab: Tab,
     expect(panel(tab).locator(".xterm-helper-textarea")).to_be_focused()
     tab.page.keyboard.type("cat note.txt; echo again-$((1 + 1))\n")
     expect(screen).to_contain_text(re.compile("42.*again-2"))
+    typed = panel(tab).locator(".xterm-helper-textarea")
+    tab.page.keyboard.press("Shift+F6")
+    expect(panel(tab).get_by_role("tab", name="Terminal")).to_be_focused()
+    tab.go("inbox")
+    listed(tab, "Shell").click()
+    expect(screen).to_contain_text("again-2")
+    expect(typed).not_to_be_focused()  # keys that follow are for the page
+
+
+def test_a_shell_that_ended_with_the_connection_is_replaced_by_a_new_one_that_says_so(
+    tab: Tab, manager: Manager
+):
+    sockets: list[WebSocketRoute] = []
+
+    def keep(route: WebSocketRoute) -> None:
+        route.connect_to_server()
+        sockets.append(route)
+
+    tab.page.route_web_socket(re.compile("/ws$"), keep)
+    tab.page.reload()
+    session = manager.start("Lose it", [finish("Done.")])
+    manager.at(session, "completed")
+    tab.open(session)
+    show(tab, "Terminal")
+    screen = panel(tab).locator(".xterm-rows")
+    expect(screen).to_contain_text(re.compile(r"[$#]"))
+    expect(screen).not_to_contain_text("new shell")
+    sockets[-1].close()
+    expect(screen).to_contain_text("This is a new shell.")
 
 
 def test_the_run_script_is_started_linked_and_its_log_shown(

@@ -14,10 +14,11 @@ import { fromBase64, toBase64 } from "./base64";
 const PIECE = 64_000;
 /** Beyond this, opening another shell ends the oldest one. */
 const MOST_SHELLS = 6;
+const NEW_SHELL = "The connection was lost and the shell has ended. This is a new shell.\r\n";
 
 export interface Shell {
   /** Draws the terminal into an element and keeps its size. Returns a function that takes it out. */
-  show(place: HTMLElement): () => void;
+  show(place: HTMLElement, focus: boolean): () => void;
   /** Why the shell has ended; null while it runs. */
   readonly ended: Signal<string | null>;
   close(): void;
@@ -59,6 +60,7 @@ function openShell(session_id: string): Shell {
     subscription = connection.follow("open_terminal", { session_id, size: size() }, {
       restart: () => {
         terminal.reset();
+        if (!early) terminal.write(NEW_SHELL);
         void ask("resize_terminal", { size: size() });
         const typed = early ?? [];
         early = null;
@@ -81,11 +83,16 @@ function openShell(session_id: string): Shell {
   };
   terminal.onData((text) => send(new TextEncoder().encode(text)));
   terminal.onBinary((text) => send(Uint8Array.from(text, (each) => each.charCodeAt(0))));
+  terminal.attachCustomKeyEventHandler((event) => {
+    const leaves = event.shiftKey && event.key === "F6";
+    if (leaves) place.closest(".side-panel")?.querySelector<HTMLElement>('[role="tab"][aria-selected="true"]')?.focus();
+    return !leaves;
+  });
   terminal.onResize(() => void ask("resize_terminal", { size: size() }));
 
   return {
     ended,
-    show: (element) => {
+    show: (element, focus) => {
       element.append(place);
       const restore = adoptStyles(document);
       if (!terminal.element) terminal.open(place);
@@ -96,7 +103,7 @@ function openShell(session_id: string): Shell {
       observer.observe(element);
       const themes = new MutationObserver(() => (terminal.options.theme = themeOf()));
       themes.observe(document.documentElement, { attributeFilter: ["data-theme"] });
-      terminal.focus();
+      if (focus) terminal.focus();
       return () => {
         observer.disconnect();
         themes.disconnect();
