@@ -1,11 +1,11 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { attempt } from "../attempt";
 import { request } from "../connection";
 import { ModelSelect } from "../new-agent/ModelSelect";
 import type { IntentRow, KnownMode, KnownModel, SessionRow } from "../protocol";
-import { Button, toastError, Dialog, Field, Switch } from "../ui";
+import { Button, toastError, Dialog, Field, Notice, Switch } from "../ui";
 import { Select } from "../ui/select";
+import { useAction } from "../requests";
 import type { Parts } from "../view";
 import { visibleLine } from "../visible-text";
 
@@ -21,7 +21,8 @@ export default function SwitchDialog({ row, parts, close }: { row: SessionRow; p
     auto_approve: parts.automatic ?? row.auto_approve,
   };
   const chosen = useSignal(before);
-  const busy = useSignal(false);
+  const problem = useSignal("");
+  const action = useAction((words) => (problem.value = words));
 
   useEffect(() => {
     request("list_models", {}).then((found) => (models.value = found), toastError);
@@ -29,16 +30,14 @@ export default function SwitchDialog({ row, parts, close }: { row: SessionRow; p
     request("list_intents", {}).then((found) => (intents.value = found), () => undefined);
   }, []);
 
-  const save = async () => {
-    busy.value = true;
-    const changes = Object.fromEntries(
-      Object.entries(chosen.value).filter(([name, value]) => value !== before[name as keyof typeof before]),
-    );
-    const done =
-      Object.keys(changes).length === 0 || (await attempt("switch_session", { session_id: row.session_id, ...changes }));
-    busy.value = false;
-    if (done) close();
-  };
+  const save = () =>
+    action.run(async () => {
+      const changes = Object.fromEntries(
+        Object.entries(chosen.value).filter(([name, value]) => value !== before[name as keyof typeof before]),
+      );
+      if (Object.keys(changes).length) await request("switch_session", { session_id: row.session_id, ...changes });
+      close();
+    });
   const set = (changes: Partial<typeof before>) => (chosen.value = { ...chosen.value, ...changes });
 
   return (
@@ -48,7 +47,7 @@ export default function SwitchDialog({ row, parts, close }: { row: SessionRow; p
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={busy.value} onClick={() => void save()}>
+          <Button kind="primary" busy={action.busy} onClick={save}>
             Save
           </Button>
         </>
@@ -88,6 +87,11 @@ export default function SwitchDialog({ row, parts, close }: { row: SessionRow; p
       <Switch on={chosen.value.auto_approve} change={(on) => set({ auto_approve: on })}>
         Auto-approve. Limits, protected files and denied commands still apply.
       </Switch>
+      {problem.value && (
+        <Notice tone="bad" icon="alert">
+          {problem.value}
+        </Notice>
+      )}
     </Dialog>
   );
 }

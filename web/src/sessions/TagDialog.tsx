@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
-import { attempt } from "../attempt";
+import { request } from "../connection";
+import { useAction } from "../requests";
 import { sessions } from "../store";
 import { Button, Dialog, Field } from "../ui";
 import { tagged } from "./list-actions";
@@ -9,13 +10,20 @@ import { tagsOf } from "./session-groups";
 export function TagDialog() {
   const row = tagged.value;
   const [words, setWords] = useState("");
-  useEffect(() => setWords(row?.tags.join(" ") ?? ""), [row]);
+  const [problem, setProblem] = useState("");
+  const action = useAction(setProblem);
+  useEffect(() => {
+    setWords(row?.tags.join(" ") ?? "");
+    setProblem("");
+  }, [row]);
   if (!row) return null;
   const chosen = words.split(/[\s,]+/).filter(Boolean);
   const close = () => (tagged.value = null);
-  const save = async () => {
-    if (await attempt("tag_session", { session_id: row.session_id, tags: chosen })) close();
-  };
+  const save = () =>
+    action.run(async () => {
+      await request("tag_session", { session_id: row.session_id, tags: chosen });
+      close();
+    });
   const others = tagsOf(sessions.value).filter((tag) => !chosen.includes(tag));
   return (
     <Dialog
@@ -24,19 +32,19 @@ export function TagDialog() {
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" onClick={() => void save()}>
+          <Button kind="primary" busy={action.busy} onClick={save}>
             Save
           </Button>
         </>
       }
     >
-      <Field label="Tags" hint="Words separated by spaces. Search for #word to find the sessions again.">
+      <Field label="Tags" problem={problem} hint="Words separated by spaces. Search for #word to find the sessions again.">
         <input
           class="input"
           value={words}
           autocapitalize="off"
           onInput={(event) => setWords(event.currentTarget.value)}
-          onKeyDown={(event) => event.key === "Enter" && void save()}
+          onKeyDown={(event) => event.key === "Enter" && save()}
         />
       </Field>
       {others.length > 0 && (

@@ -19,6 +19,7 @@ export function Dialog({
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
+  const pressed = useRef<EventTarget | null>(null);
   useLayoutEffect(() => {
     const shown = dialog.current!;
     const before = document.activeElement as HTMLElement | null;
@@ -38,7 +39,11 @@ export function Dialog({
         event.preventDefault();
         close();
       }}
-      onClick={(event) => event.target === dialog.current && close()}
+      onPointerDown={(event) => (pressed.current = event.target)}
+      onClick={(event) => {
+        // not after a selection that was dragged out of a field
+        if (event.target === dialog.current && pressed.current === dialog.current) close();
+      }}
     >
       <header class="dialog-head">
         <h2 id={heading}>{title}</h2>

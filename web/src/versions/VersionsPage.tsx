@@ -208,7 +208,7 @@ function measures(versions: readonly Version[], files: FilesByVersion): Measured
     { name: "Model", show: (version) => <span class="mono">{visibleLine(version.model) || "default"}</span> },
     { name: "Changes", show: (version) => <Changes version={version} /> },
     { name: "Files", show: (version) => <Files version={version} files={files} /> },
-    { name: "Cost", show: marked("cost", "Lowest", (version) => money(version.cost)) },
+    { name: "Cost", show: marked("cost", "Lowest", (version) => (version.cost ? money(version.cost) : "–")) },
     { name: "Tokens", show: marked("tokens", "Fewest", (version) => tokens(version.tokens)) },
     { name: "Time", show: marked("seconds", "Fastest", (version) => duration(version.seconds * 1000)) },
     { name: "Result", show: (version) => <Result text={version.result} /> },
