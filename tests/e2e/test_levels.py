@@ -136,6 +136,7 @@ def test_a_plan_is_commented_edited_and_approved_at_the_prompt(unconfined: Insta
         terminal.wait_for("plan · Carry out this plan?")
         terminal.type("yes")
         terminal.wait_for("Type a, e or u to carry it out")
+        terminal.wait_for("plan · Carry out this plan?")
         terminal.type("write a.txt")
         terminal.wait_for("Write a.txt")
         terminal.wait_for("plan · Carry out this plan?")

@@ -25,7 +25,7 @@ SOURCE = ROOT / "src" / "rookery"
 # ── automation and packaging ───────────────────────────────────────────────────────
 
 OWN_NAMES = {
-    ".ci/run": {"packages", "missing", "package", "changed", "0"},
+    ".ci/run": {"packages", "missing", "package", "changed", "failed", "0"},
     "Makefile": {"FAST", "PEERS", "PYTHON", "VENV", "BIN"},
 }
 """Every variable that our automation may put into a command: none comes from an event."""
