@@ -101,7 +101,7 @@ def test_sessions_run_by_priority_and_their_files_are_pushed_and_no_secret_is_st
     assert "echo two" in stored
     assert KEY not in stored
     with closing(Fleet(address)) as fleet:
-        with pytest.raises(CommandRejected, match="is completed already"):
+        with pytest.raises(CommandRejected, match="is already completed"):
             fleet.cancel("late")
         [slot] = [each for each in fleet.workers() if each.state != "lost"]
     assert (slot.name, slot.state) == ("a", "ready")

@@ -64,12 +64,12 @@ def check_remote(url: str) -> None:
     secret: it would be in the database."""
     parts = urlsplit(url) if "://" in url else None
     if url.startswith("-") or not url.isprintable() or _HELPER.match(url):
-        raise SettingsError(f"{without_secret(url)!r} is not the address of a repository.")
+        raise SettingsError(f"{without_secret(url)!r} is not the address of a git repository.")
     if parts is None:
         return
     if parts.scheme not in ("https", "ssh", "file"):
         raise SettingsError(
-            f"{without_secret(url)!r} is not the address of a repository: use https or ssh."
+            f"{without_secret(url)!r} is not the address of a git repository: use https or ssh."
         )
     # what stands before the host is a user in ssh, and a token in https
     if parts.password is not None or (parts.scheme == "https" and parts.username is not None):
@@ -92,7 +92,10 @@ def check_name(name: str) -> None:
     """Raise `SettingsError` for a session or a branch whose name could be another path, an option
     or a refspec. Names come from the database."""
     if not _NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
-        raise SettingsError(f"{name!r} is not a valid name for a session or a branch.")
+        raise SettingsError(
+            f"{name!r} is not a valid name for a session or a branch. Use letters, digits, _ . + - "
+            "and /."
+        )
 
 
 class SessionCheckout:
@@ -114,7 +117,7 @@ class SessionCheckout:
         self._pushes = 0
         self._program = find_own_program("git", self.folder)
         if not self._program:
-            raise CheckoutFailed("git is not installed on this worker.")
+            raise CheckoutFailed("git is not installed on this worker. Install it.")
 
     def prepare(self, ref: str, saved: SavedCheckpoint | None) -> None:
         """Make the clone: the branch as it is now, or the files of a checkpoint."""

@@ -83,7 +83,12 @@ def _address(given: str | None) -> str:
 @click.option(
     "--label", "labels", multiple=True, help="Also take sessions with this label; can be repeated."
 )
-@click.option("--slots", type=click.IntRange(1, 64), default=2, help="Sessions at the same time.")
+@click.option(
+    "--slots",
+    type=click.IntRange(1, 64),
+    default=2,
+    help="Sessions that run at the same time. Default: 2.",
+)
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),
@@ -93,12 +98,12 @@ def _address(given: str | None) -> str:
 @click.option(
     "--permission-mode",
     type=click.Choice([level.value for level in Level]),
-    help="The highest level of a session here. Default: that of the settings.",
+    help="The highest level that a session can have here. Default: the level in the settings.",
 )
 @click.option(
     "--project-limit",
     type=click.IntRange(min=1),
-    help="Sessions of one repository at the same time, on all workers. Default: 50.",
+    help="Sessions of one repository that run at the same time, on all workers. Default: 50.",
 )
 @click.option(
     "--local-repositories",
@@ -247,7 +252,7 @@ def open_fleet(database: str | None) -> Iterator["Fleet"]:
 @_database
 @click.option("--repo", required=True, help="The address of the git repository.")
 @click.option("--ref", required=True, help="The branch to start from.")
-@click.option("--label", default="", help="Only workers with this label.")
+@click.option("--label", default="", help="Run only on workers with this label.")
 @click.option("--priority", type=click.IntRange(1, 1000), default=10, help="1 is the most urgent.")
 @click.option(
     "--timeout",
@@ -256,7 +261,10 @@ def open_fleet(database: str | None) -> Iterator["Fleet"]:
     help="End the session after this many seconds.",
 )
 @click.option(
-    "--retries", type=click.IntRange(0, 20), default=3, help="Retry a failed run this often."
+    "--retries",
+    type=click.IntRange(0, 20),
+    default=3,
+    help="Retry a failed run up to this many times. Default: 3.",
 )
 @click.option("-M", "--mode", default="", help="The mode to start in.")
 @click.option(
@@ -315,7 +323,7 @@ def _report(session: "FleetSession", as_json: bool) -> int:
             print(harmless(session.reason), file=sys.stderr)
         if session.checkpoint:
             fetch = ["git", "fetch", "--", session.repo, session.checkpoint]
-            print(f"Its files: {_to_copy(fetch)}", file=sys.stderr)
+            print(f"To fetch its files: {_to_copy(fetch)}", file=sys.stderr)
     if session.state == "completed" and not session.code:
         return 0
     from rookery.cli.reports import BY_CODE
@@ -328,7 +336,7 @@ def _report(session: "FleetSession", as_json: bool) -> int:
 @_database
 @_json
 def wait_command(session_id: str, database: str | None, as_json: bool) -> int:
-    """Wait until a session is over or asks something, and print its result."""
+    """Wait until a session ends or asks a question, and print its result or question."""
     with open_fleet(database) as opened:
         return _report(opened.wait(session_id), as_json)
 
@@ -385,6 +393,6 @@ def answer_command(session_id: str, reply: str, database: str | None, digest: st
 @click.argument("session_id")
 @_database
 def cancel_command(session_id: str, database: str | None) -> None:
-    """End a session. What it changed stays at its last checkpoint."""
+    """Cancel a session. Its files stay as they are at its last checkpoint."""
     with open_fleet(database) as opened:
         opened.cancel(session_id)

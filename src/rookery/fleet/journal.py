@@ -161,8 +161,8 @@ class PostgresJournal:
             raise _unwritten(error) from error
         if not written:
             self._refusal = (
-                f"Another worker has taken over session {self._task}; nothing more is written "
-                "here. Everything up to here is kept."
+                f"Another worker has taken over session {self._task}, so this worker stops writing "
+                "it. Everything written so far is kept."
             )
             raise TakenOver(self._refusal)
         kp("journal.written")
@@ -182,8 +182,9 @@ class PostgresJournal:
             return self._database.execute(_APPEND, values).rowcount
         except (psycopg.Error, StorageError):
             self._refusal = (
-                f"The end of session {self._task} is uncertain: the fleet's database was lost "
-                f"while it wrote ({reason(lost)}). A worker continues the session."
+                f"The end of session {self._task} is uncertain: the connection to the fleet's "
+                f"database was lost during a write ({reason(lost)}). A worker continues the "
+                "session."
             )
             raise StorageError(self._refusal) from lost
 

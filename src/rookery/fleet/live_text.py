@@ -92,4 +92,4 @@ class PassingEvents:
 
 
 def _refuse() -> NoReturn:
-    raise CommandRejected("A worker shows the text of its session, and accepts nothing.")
+    raise CommandRejected("A worker only shows the text of its session. It accepts no commands.")

@@ -163,7 +163,7 @@ class Fleet:
     def cancel(self, session_id: str) -> None:
         session = self.session(session_id)
         if session.state in OVER:
-            raise CommandRejected(f"Session {session_id} is {session.state} already.")
+            raise CommandRejected(f"Session {session_id} is already {session.state}.")
         self._ask(
             "update rookery.sessions set cancelled = true, "
             "state = case when state = 'queued' then 'cancelled' else state end "

@@ -162,7 +162,7 @@ class Life:
                     )
                     end = self._end_of(run, respond)
                 if limit.cancelled_caught:
-                    reason = f"The session's {self._order.timeout:g} s are up."
+                    reason = f"The session reached its timeout of {self._order.timeout:g} s."
                     end = LifeEnd(kind="failed", reason=reason, code="timeout")
                 group.cancel_scope.cancel()
         if self._stopped == "cancel":

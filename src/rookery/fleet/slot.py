@@ -132,7 +132,7 @@ class Slot:
             [running[0].session_id if running else "", self._place.executor],
         ).fetchone()
         if not alive and not self._leaving.is_set():
-            leave_taken_over("Another slot took over the session of this one.")
+            leave_taken_over("Another slot took over this slot's session.")
         self._journals.renew()
         if running and is_cancelled(self._database, running[0]):
             running[1].tell("cancel")

@@ -76,7 +76,7 @@ def _context(fingerprint: str) -> ssl.SSLContext:
 def _check_certificate(connection: "ClientConnection", fingerprint: str) -> None:
     found = connection.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
     if hashlib.sha256(found or b"").hexdigest() != fingerprint.replace(":", "").lower():
-        raise OSError("The certificate of the manager is another one.")
+        raise OSError("The manager's certificate does not match its fingerprint.")
 
 
 class _ManagerChannel:
