@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from rookery import NAME
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.manager import Manager
 from rookery.manager.manager_socket import listening
@@ -75,7 +76,10 @@ class Projects:
             return found
         path = project_of(self._places, project_id)
         if not path or not path.is_dir():
-            raise CommandRejected("The manager does not know this project, or its folder is gone.")
+            raise CommandRejected(
+                "The manager does not know this project, or its folder is gone. To add a "
+                f"project, run {NAME} manager in its folder."
+            )
         return await self.open(path)
 
     async def open(self, folder: Path, environ: Mapping[str, str] = _USUAL) -> Manager:

@@ -149,7 +149,7 @@ async def _run_server(
 
     def paired(device_id: str) -> None:
         (device,) = (each for each in access.keys.devices.all() if each.id == device_id)
-        report(f"{harmless_line(device.name)} is paired. Another one: {options.command} --pair")
+        report(f"{harmless_line(device.name)} is paired. To pair another: {options.command} --pair")
 
     (first,) = projects.managers
     if reason := first.supervisor.read_only:
@@ -325,7 +325,7 @@ async def open_browser(link: str) -> None:
     """Open the link in a browser if there is a display; a text browser would use this terminal."""
     has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     if not has_screen and sys.platform != "darwin":
-        report("There is no display to open a browser on.")
+        report("No display was found. Open the link yourself.")
         return
     import webbrowser
 

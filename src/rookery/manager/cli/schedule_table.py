@@ -49,7 +49,7 @@ def _one(row: ScheduleRow, client: ManagerClient) -> list[str]:
 def _secret(found: ScheduleSecret, client: ManagerClient) -> Iterator[str]:
     yield from _one(found.schedule, client)
     if found.token:
-        yield f"POST to {found.path} of the manager, with this token, which is shown only now:"
+        yield f"To start it, POST to {found.path} of the manager with this token, shown only now:"
         yield f"Authorization: Bearer {found.token}"
     yield from found.notes
 
@@ -67,15 +67,19 @@ SCHEDULE_SPECS = (
             "name": "The name of its sessions.",
             "cron": 'A cron line, such as "0 9 * * 1-5", in local time.',
             "at": "A time, such as 2026-05-03T09:00.",
-            "webhook": "Start it by a request that has its token.",
+            "webhook": "Start it by an HTTP request with a token. The token is printed once.",
             "where": click.Option(
                 ["--in-project", "where"],
                 flag_value="local",
                 default="worktree",
-                help="Work in the project, not in a new worktree.",
+                help="Work in the project instead of a new worktree.",
             ),
-            "model": click.Option(["-m", "--model"], default="", help="The model."),
-            "mode": click.Option(["-M", "--mode"], default="", help="The mode."),
+            "model": click.Option(
+                ["-m", "--model"], default="", help="The model, as PROVIDER/MODEL or MODEL."
+            ),
+            "mode": click.Option(
+                ["-M", "--mode"], default="", help="The mode, such as code or ask."
+            ),
             "auto_approve": click.Option(
                 ["--auto/--ask", "auto_approve"],
                 default=None,

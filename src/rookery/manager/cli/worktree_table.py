@@ -34,7 +34,7 @@ SPECS = (
         requests.UpdateWorktree,
         options={
             "rebase": click.Option(
-                ["--rebase"], is_flag=True, help="Put its commits on top, instead of merging."
+                ["--rebase"], is_flag=True, help="Rebase its commits instead of merging."
             )
         },
         done="Updated {branch}.",
@@ -46,7 +46,7 @@ SPECS = (
         "edit",
         requests.OpenEditor,
         options={
-            "editor": "Which of `editors`; without it, the first one.",
+            "editor": "An editor from `editors`. Default: the first one.",
             "path": "A file in the session's folder.",
         },
         done="Opened {id}.",

@@ -15,6 +15,7 @@ import anyio.to_thread
 import msgspec
 from msgspec.structs import replace
 
+from rookery import NAME
 from rookery.core.facts import Usage
 from rookery.core.folds.run_tallies import added
 from rookery.errors import CommandRejected
@@ -121,7 +122,10 @@ class ListHandler:
     async def _issues(self, _: ListIssues) -> tuple[IssueRow, ...]:
         project = self._supervisor.project
         if not self._dependencies.trust.trusts(project):
-            raise CommandRejected("Issues are listed only for a project that you trust.")
+            raise CommandRejected(
+                f"{project} is not trusted, so its issues are not listed. Look through it, "
+                f"then run: {NAME} trust"
+            )
         return await anyio.to_thread.run_sync(open_issues, project)
 
     async def _costs(self, request: ReadCosts) -> Costs:

@@ -34,7 +34,7 @@ DONE = Done()
 LONGEST_PROMPT = 256 * KIB
 LONGEST_REQUEST_ID = 200
 NO_PRICE = "Models without a known price do not count towards a budget."
-ONLY_OPEN = "It runs only while `rookery manager` runs. Runs that were missed are listed."
+ONLY_OPEN = "It runs only while `rookery manager` runs. Missed runs are listed."
 
 
 class ScheduleHandler:
@@ -67,7 +67,7 @@ class ScheduleHandler:
     async def _add(self, request: AddSchedule) -> ScheduleSecret:
         self._access.require_trust("nothing was scheduled")
         if sum((bool(request.cron), bool(request.at), request.webhook)) != 1:
-            raise CommandRejected("Give one of a cron line, a time, and a webhook.")
+            raise CommandRejected("Give exactly one of: a cron line, a time, a webhook.")
         token = new_token() if request.webhook else ""
         auto_approve = request.auto_approve
         if auto_approve is None:
@@ -108,7 +108,7 @@ class ScheduleHandler:
         )
         if has_other_kind or request.cron == "":
             raise CommandRejected(
-                "The kind of a schedule (time, cron or webhook) cannot change. Add another one."
+                "A schedule keeps its kind: time, cron or webhook. Add a new schedule instead."
             )
         moved = {"paused", "cron", "at"} & given.keys()
         if moved:
@@ -143,18 +143,19 @@ class ScheduleHandler:
     async def _call(self, request: CallWebhook) -> Started:
         schedule = self._file.find(request.schedule_id)
         if schedule.paused:
-            raise CommandRejected("The schedule is paused.")
+            raise CommandRejected("The schedule is paused. Nothing was started.")
         request_id = request.request_id
         if len(request_id) > LONGEST_REQUEST_ID:
-            raise CommandRejected(f"An id has at most {LONGEST_REQUEST_ID} characters.")
+            raise CommandRejected(f"A request id has at most {LONGEST_REQUEST_ID} characters.")
         if request_id and request_id in schedule.request_ids:
-            return Started(session_ids=(), notes=("This request was received before.",))
+            note = "This request was already received. Nothing was started."
+            return Started(session_ids=(), notes=(note,))
         return await self._scheduler.start(schedule.id, "webhook", request.text, request_id)
 
     def _save(self, schedule: Schedule, *, timed: bool) -> None:
         _check_fields(schedule)
         if timed and not schedule.token_digest and not schedule.next_after(schedule.checked):
-            raise CommandRejected("This time is past, or never comes. Nothing was changed.")
+            raise CommandRejected("This time is in the past or never comes. Nothing was changed.")
         self._file.put(schedule)
         self._scheduler.changed()
 
@@ -188,7 +189,7 @@ def _check_fields(schedule: Schedule) -> None:
     if not schedule.prompt.strip():
         raise CommandRejected("Give a task.")
     if len(schedule.prompt) > LONGEST_PROMPT:
-        raise CommandRejected("The prompt is too long.")
+        raise CommandRejected(f"The prompt has over {LONGEST_PROMPT:,} characters. Shorten it.")
     if schedule.cron:
         try:
             parse_cron(schedule.cron)

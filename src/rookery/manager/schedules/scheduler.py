@@ -37,7 +37,7 @@ MOST_IDS = 200
 MOST_COUNTED = 1000
 """Missed runs of one schedule that are counted at once."""
 ASLEEP = "No manager was running, or the computer was asleep."
-INTERRUPTED = "The manager ended while this run started. Look for it in the list."
+INTERRUPTED = "The manager ended while this run started. Look for its session in the list."
 BUSY = "Its last session is not finished."
 SPENT = "Its budget for the day is used up."
 Start = Callable[[StartSessions], Awaitable[Started]]

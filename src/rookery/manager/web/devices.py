@@ -114,7 +114,9 @@ class Devices:
 
     def set_push(self, device_id: str, endpoint: str) -> None:
         if not (device := {each.id: each for each in self._current()}.get(device_id)):
-            raise CommandRejected("This browser is not known here.")
+            raise CommandRejected(
+                f"The manager does not know this browser. For a new link: {NAME} manager"
+            )
         if device.push != endpoint:
             self._write((self._stored | {device_id: replace(device, push=endpoint)}).values())
 

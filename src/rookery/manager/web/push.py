@@ -166,9 +166,9 @@ def _openssl(*words: str) -> bytes:
     try:
         done = run_program(("openssl", *words), cwd=os.sep, environment=path, seconds=30)
     except OSError as error:
-        raise CommandRejected("Push needs the program openssl.") from error
+        raise CommandRejected("Push needs openssl. Install it, then try again.") from error
     if done.status:
-        raise CommandRejected("Push needs the program openssl, which failed.")
+        raise CommandRejected("Push needs openssl, which failed. Check: openssl version")
     return done.out
 
 

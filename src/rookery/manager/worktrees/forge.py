@@ -63,7 +63,7 @@ class Forge:
         found = _HOSTED.search(url.removesuffix("/").removesuffix(".git"))
         if not found:
             raise InTheWay(
-                Code.NOTHING_TO_DO, "The project has no remote at GitHub or GitLab to use."
+                Code.NOTHING_TO_DO, "The project has no remote at GitHub or GitLab. Add one."
             )
         self._host, self._path = found[1], f"{found[2]}/{found[3]}"
         self._name = "glab" if "gitlab" in self._host else "gh"

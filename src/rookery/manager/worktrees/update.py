@@ -46,7 +46,7 @@ def _parent_tip(project: Project, git: Git, worktree: Worktree) -> str:
     if not tip:
         raise InTheWay(
             Code.BRANCH_NOT_FOUND,
-            f"The branch that {worktree.branch} was made from is unknown or was removed.",
+            f"The base branch of {worktree.branch} is unknown or was removed.",
         )
     if git.succeeds("merge-base", "--is-ancestor", tip, "HEAD"):
         raise InTheWay(Code.NOTHING_TO_DO, f"{worktree.branch} already has all of {parent}.")
