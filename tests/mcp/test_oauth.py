@@ -359,7 +359,7 @@ ISSUER = "/.well-known/oauth-authorization-server"
         (changed("/meta", authorization_servers=[]), "names no authorization server"),
         (changed("/meta", authorization_servers=["http://10.0.0.1/"]), "not https"),
         (changed("/meta", authorization_servers=["https://10.0.0.1/"]), "a private address"),
-        (changed(ISSUER, issuer="https://other.example"), "names another one"),
+        (changed(ISSUER, issuer="https://other.example"), "names another issuer"),
         (changed(ISSUER, token_endpoint="http://other.example/token"), "not https"),
         (changed(ISSUER, code_challenge_methods_supported=["plain"]), "does not support PKCE"),
         (lambda origin: {**honest(origin), "/meta": b"x" * 1_000_000}, "more than 256 KiB"),

@@ -238,7 +238,7 @@ class OAuthClient:
                 continue
             found = _decoded(body, AuthorizationServer, "metadata of the authorization server")
             if found.issuer.rstrip("/") != issuer.rstrip("/"):
-                raise OAuthProblem("The authorization server's metadata names another one.")
+                raise OAuthProblem("The authorization server's metadata names another issuer.")
             if "S256" not in found.code_challenge_methods_supported:
                 raise OAuthProblem("The authorization server does not support PKCE with S256.")
             for endpoint in (found.authorization_endpoint, found.token_endpoint):

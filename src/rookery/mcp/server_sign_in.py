@@ -178,7 +178,7 @@ class _Visit:
         server, issuer = self._attempt.server, fields.get("iss")
         required = server.authorization_response_iss_parameter_supported
         if (issuer or required) and issuer != server.issuer:
-            return Callback(problem="Another authorization server answered, so it was ignored.")
+            return Callback(problem="Another authorization server sent the answer. It was ignored.")
         if is_code(code := fields.get("code", "")):
             return Callback(code)
         reason = visible_line(fields.get("error", "no code"), 100)
@@ -196,7 +196,10 @@ async def sign_in(
     """Let the user sign in with a browser, and return where the tokens are stored. The caller has
     checked that the user approved the definition. Raises `SettingsError`."""
     if not server.signs_in:
-        raise SettingsError(f"{server.name} has no sign-in: it needs a url without Authorization.")
+        raise SettingsError(
+            f"{server.name} has no sign-in. Only servers with a url and no Authorization header "
+            "have one."
+        )
     try:
         async with await open_listener(server.oauth.callback_port) as listener:
             redirect = f"http://127.0.0.1:{port_of(listener)}{CALLBACK}"

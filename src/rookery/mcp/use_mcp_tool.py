@@ -295,7 +295,7 @@ async def signed_in(hub: McpHub, server: str, ctx: ToolContext) -> bool:
         AskKind.USE_MCP_SERVER,
         json.dumps({"type": "use_mcp_tool", "serverName": server}),
         title=f"Sign in to the MCP server {server}?",
-        notes=("The address of its page is shown, and opened if there is a browser here.",),
+        notes=("The sign-in page's address is shown, and opened if this machine has a browser.",),
     )
     if answer.reply != "yes" or answer.by != "user":
         return False

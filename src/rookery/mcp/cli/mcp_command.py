@@ -157,7 +157,7 @@ class _AddCommand(click.Command):
         except click.NoSuchOption as error:
             if separated:
                 raise
-            advice = f"If it is the program's: {NAME} mcp add NAME -- COMMAND ARGS."
+            advice = f"Put options of the program after --: {NAME} mcp add NAME -- COMMAND ARGS."
             raise click.UsageError(f"{error.format_message()} {advice}", ctx) from error
 
 
