@@ -55,7 +55,7 @@ def write(home: Path, **files: str) -> None:
                 (
                     "permissions",
                     "not copied",
-                    "you gave them to another program; see rookery config",
+                    "they apply only to codex; see rookery config",
                 ),
                 ("MCP server", "copy", "docs"),
             ],

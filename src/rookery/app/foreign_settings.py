@@ -155,7 +155,7 @@ def _from_table(agent: str, file: Path) -> Iterator[ForeignSetting]:
     if effort in EFFORTS:
         yield _value(agent, file, "reasoning_effort", effort)
     if any(name in table for name in _PERMISSIONS[agent]):
-        given = f"you gave them to another program; see {NAME} config"
+        given = f"they apply only to {agent}; see {NAME} config"
         yield _not_copied(agent, "permissions", file, given)
 
 

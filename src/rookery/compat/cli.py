@@ -106,7 +106,7 @@ def command(
     """
     if of_settings:
         if every or session or path or here:
-            raise SettingsError("--settings goes with an agent, -w and --json only.")
+            raise SettingsError("With --settings, give only an agent, -w and --json.")
         return _settings(agent, workspace, as_json)
     if agent is None:
         if every or session or path or here:
