@@ -125,7 +125,7 @@ def _check_no_loop() -> None:
         return
     raise UsageError(
         "rookery.open_sync was called inside a running event loop, which it would block. "
-        "Use there: async with rookery.open(...) as host."
+        "Use instead: async with rookery.open(...) as host."
     )
 
 

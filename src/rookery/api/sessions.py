@@ -93,7 +93,9 @@ class OpenSession:
         if self._idle is not None:
             return None
         if self._is_followed:
-            raise UsageError(f"Session {self.id} is followed already: each event is given once.")
+            raise UsageError(
+                f"Session {self.id} is followed already. Read its events in one place only."
+            )
         self._is_followed = True
         try:
             event = await self._events.receive()

@@ -101,8 +101,8 @@ def known_provider(given: str, known: Collection[str] = tuple(_VARIABLES)) -> st
         raise SettingsError("Type a number or a name.")
     if len(provider) >= SHORTEST_KEY:
         raise SettingsError(
-            "This looks like a key. Name its provider first; you are asked for the key next, and "
-            "it is not shown."
+            "This looks like a key. Name its provider first. The next prompt asks for the key and "
+            "does not show it."
         )
     if provider in NAMES and provider not in known:
         raise SettingsError(

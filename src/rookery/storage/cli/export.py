@@ -43,7 +43,7 @@ from rookery.storage.summary import TaskSummary
 DocumentForm: TypeAlias = Form | Literal["jsonl"]
 BUNDLE: Final = "bundle"
 LINES_FORMAT = 1
-UNSEARCHABLE = "An event was left out, because it makes no sense without what was replaced in it."
+UNSEARCHABLE = "An event was left out: it cannot be read without the text that was replaced in it."
 
 
 @click.command()
@@ -57,7 +57,7 @@ UNSEARCHABLE = "An event was left out, because it makes no sense without what wa
     help="A document, all events, or a zip file to share, without known secrets.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
-@click.option("--force", is_flag=True, help="Replace the file if there is one.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 def export_command(
     session: str | None,
     workspace: Path,
