@@ -277,7 +277,7 @@ function stopText(reason: string): string {
     cancelled: "Stopped.",
     refusal: "The model refused to answer.",
     max_tokens: "The answer was cut off at the model's limit.",
-    max_turn_requests: "The limit of requests is reached.",
+    max_turn_requests: "This session has reached a limit of requests, cost, tokens or time.",
   };
   return texts[reason] ?? `Ended: ${reason}.`;
 }

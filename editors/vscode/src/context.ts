@@ -55,7 +55,7 @@ function mentioned(name: string, editor: Editor): Wire[] {
 
 function terminalText(editor: Editor): string {
   const last = editor.terminal();
-  if (!last) return "No terminal command was recorded. It needs VS Code’s shell integration.";
+  if (!last) return "No terminal command was recorded. This needs VS Code’s shell integration.";
   const text = withoutAnsi(last.text);
   const cut = text.length > MOST_OUTPUT ? "(the beginning is left out)\n" : "";
   return `$ ${last.command}\n${cut}${text.slice(-MOST_OUTPUT)}`;

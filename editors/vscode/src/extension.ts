@@ -76,7 +76,7 @@ class Binding implements vscode.WebviewViewProvider, vscode.TextDocumentContentP
   async pickSession(): Promise<void> {
     try {
       const known = (await this.chat.sessions()).map((each) => ({ label: each.title || each.id, description: each.updated, id: each.id }));
-      const chosen = await vscode.window.showQuickPick(known, { placeHolder: "Session to open" });
+      const chosen = await vscode.window.showQuickPick(known, { placeHolder: "Select a session to open" });
       if (chosen) await this.chat.loadSession(chosen.id);
     } catch (error) {
       void vscode.window.showErrorMessage(messageOf(error));
@@ -85,7 +85,7 @@ class Binding implements vscode.WebviewViewProvider, vscode.TextDocumentContentP
 
   async addSelection(): Promise<void> {
     await vscode.commands.executeCommand(`${VIEW}.focus`);
-    if (!this.chat.addSelection()) void vscode.window.showInformationMessage("Nothing is selected.");
+    if (!this.chat.addSelection()) void vscode.window.showInformationMessage("No text is selected. Select some in an editor first.");
   }
 
   signIn(): void {
