@@ -30,7 +30,7 @@ class _HostThread:
     def call(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Call a function there and wait for its result."""
         if self.has_ended:
-            raise UsageError("The host is closed. Open another one.")
+            raise UsageError("The host is closed. Open a new one.")
         return self._portal.call(function, *args)
 
 

@@ -87,7 +87,7 @@ class OpenHost:
 
     def _new(self, session_id: str, after: int = 0) -> OpenSession:
         if self._closed:
-            raise UsageError("The host is closed. Open another one.")
+            raise UsageError("The host is closed. Open a new one.")
         self._sessions.append(OpenSession(self._host, session_id, after))
         return self._sessions[-1]
 

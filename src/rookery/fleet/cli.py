@@ -58,8 +58,8 @@ def _database(function: F) -> F:
     option = click.option(
         "--database",
         callback=_hide,
-        help="The fleet's PostgreSQL, such as postgresql://host/name. Default: the variable "
-        "ROOKERY_FLEET_DATABASE.",
+        help="The fleet's PostgreSQL database, such as postgresql://host/name. Default: the "
+        "variable ROOKERY_FLEET_DATABASE.",
     )
     return option(function)
 

@@ -128,7 +128,7 @@ def pull_requests_group() -> None:
 
 @click.group("schedules")
 def schedules_group() -> None:
-    """Start sessions at a time, on a cron line, or by a webhook, while `rookery manager` runs."""
+    """Start sessions at set times or by a webhook, while `rookery manager` runs."""
 
 
 @click.group("devices")
