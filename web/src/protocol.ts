@@ -59,7 +59,7 @@ export interface AnswerFleetSession {
   digest?: string;
 }
 
-/** End a session of the fleet. What it changed stays at its last checkpoint. */
+/** Cancel a session of the fleet. Its files stay as they are at its last checkpoint. */
 export interface CancelFleetSession {
   kind: "cancel_fleet_session";
   id: string;
@@ -109,7 +109,7 @@ export interface RemoveSchedule {
   id: string;
 }
 
-/** Make a new token for the webhook of a schedule. The old one is no longer valid. */
+/** Make a new token for the webhook of a schedule. The old one stops working. */
 export interface RenewWebhook {
   kind: "renew_webhook";
   id: string;

@@ -212,7 +212,7 @@ _SECTIONS = ("command", "instructions", "role", "skill")
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """One rules file; `path` is its displayed path."""
+    """One rule file; `path` is its displayed path."""
 
     path: str
     text: str

@@ -115,7 +115,7 @@ class AnswerFleetSession(Asking[Done], frozen=True, kw_only=True):
 
 
 class CancelFleetSession(Asking[Done], frozen=True, kw_only=True):
-    """End a session of the fleet. What it changed stays at its last checkpoint."""
+    """Cancel a session of the fleet. Its files stay as they are at its last checkpoint."""
 
     id: str
 

@@ -109,7 +109,7 @@ class RemoveSchedule(Asking[Done], frozen=True, kw_only=True):
 
 
 class RenewWebhook(Asking[ScheduleSecret], frozen=True, kw_only=True):
-    """Make a new token for the webhook of a schedule. The old one is no longer valid."""
+    """Make a new token for the webhook of a schedule. The old one stops working."""
 
     id: str
 

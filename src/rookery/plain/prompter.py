@@ -120,7 +120,7 @@ class ClientLines:
             screen.line(screen.paint.diff(folded_diff(each.diff)))
 
     async def _show_context(self, *, rules: bool) -> None:
-        """Print how the context window is used, or the rules files."""
+        """Print how the context window is used, or the rule files."""
         from rookery.protocol.context_text import rules_lines, usage_lines
 
         try:

@@ -62,7 +62,7 @@ class Import(Struct, frozen=True):
 def imports_of(
     text: str, folder: ConfigFolder, file: str, home: ConfigFolder, scan: ConfigScan
 ) -> Iterator[Import]:
-    """Yield the files that a rules file imports with `@path`. A project imports from the
+    """Yield the files that a rule file imports with `@path`. A project imports from the
     workspace, or Markdown in `~/.claude`; the user's own files import Markdown from the home
     folder. What does not exist is not an import."""
     for found in islice(_IMPORT.finditer(_CODE.sub(" ", text)), MOST_IMPORTS):

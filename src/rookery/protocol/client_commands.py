@@ -62,7 +62,7 @@ HELP = """\
 /queue           list queued messages; /queue drop N removes one
 /condense        summarise the conversation; /compact is the same
 /context         show how the context window is used
-/memory          list the rules files in use
+/memory          list the rule files in use
 /diff            show what this session changed
 /cost            show tokens and cost; /usage is the same
 /config          show the model, the mode and where settings are
@@ -117,7 +117,7 @@ class LineOutcome(Struct, frozen=True):
     changes: bool = False
     """Show what the session changed."""
     context: Literal["", "use", "rules"] = ""
-    """Show how the context window is used, or the rules files."""
+    """Show how the context window is used, or the rule files."""
     leaves: bool = False
     permissions: bool = False
     """Whether to show what is allowed, which only the host knows."""

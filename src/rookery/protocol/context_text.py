@@ -27,7 +27,7 @@ _COUNTED = {
 WIDEST = 50
 MOST_UNUSED = 10
 """Unused files that the short list names."""
-NO_RULES = "No rules files are in use. /init writes an AGENTS.md."
+NO_RULES = "No rule files are in use. /init writes an AGENTS.md."
 
 
 def context_lines(known: KnownContext) -> Iterator[str]:
@@ -126,12 +126,12 @@ def _unused_lines(known: KnownContext) -> Iterator[str]:
 
 
 def rules_files(known: KnownContext) -> list[ContextPart]:
-    """The rules files in use."""
+    """The rule files in use."""
     return [part for part in known.parts if part.kind == "rules" and part.sent]
 
 
 def rules_lines(known: KnownContext) -> Iterator[str]:
-    """The rules files in use, and how to edit one."""
+    """The rule files in use, and how to edit one."""
     found = rules_files(known)
     if not found:
         yield NO_RULES

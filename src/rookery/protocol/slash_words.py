@@ -76,7 +76,7 @@ ANSWERS: Mapping[str, str] = {
     ),
     "save": "Not needed: every session is kept. /tasks lists them.",
     "rename": "A session is named by its first message.",
-    "newrule": "/memory lists the rules files; Enter opens one.",
+    "newrule": "/memory lists the rule files; Enter opens one.",
     "output-style": "Write a mode, or start with --append-system-prompt.",
     "personality": "Write a mode, or start with --append-system-prompt.",
     "ide": "In Zed, JetBrains IDEs and Neovim, rookery starts as: rookery acp",

@@ -224,7 +224,7 @@ COMMANDS = (
     ScreenCommand(
         "context", "how the context window is used", screen="context_screens.ContextScreen"
     ),
-    ScreenCommand("memory", "rules files in use; edit one", screen="context_screens.MemoryScreen"),
+    ScreenCommand("memory", "rule files in use; edit one", screen="context_screens.MemoryScreen"),
     ScreenCommand("condense", "summarise the conversation"),
     ScreenCommand("bg", "move the running command to the background"),
     ScreenCommand("stop", "end the running command, or an agent", "[AGENT]"),

@@ -31,7 +31,7 @@ export default function CostPage() {
         </div>
       }
     >
-      <Loaded of={costs} waiting="Adding up">
+      <Loaded of={costs} waiting="Adding up costs">
         {(answer) => (
           <>
             <Budget costs={answer} changed={costs.reload} />
@@ -172,7 +172,7 @@ function amount(row: CostRow): string {
 function NothingUsed() {
   return (
     <Empty icon="coins">
-      <p>Nothing was used in this time.</p>
+      <p>No usage in this time span.</p>
       <p class="quiet">Tokens and dollars of every request are added up here, from the journals of your sessions.</p>
       <LinkButton kind="primary" icon="plus" href={hrefOf({ page: "new" })}>
         New session

@@ -69,7 +69,7 @@ function CancelButton({ session, changed }: { session: FleetSession; changed: ()
   const cancel = async () => {
     const sure = await confirm({
       title: "Cancel this session?",
-      words: "It ends on its worker. What it changed stays at its last checkpoint.",
+      words: "It ends on its worker. Its files stay as they are at its last checkpoint.",
       yes: "Cancel session",
       danger: true,
     });

@@ -27,7 +27,7 @@ export function IssueDialog({ take, close }: { take: (prompt: string) => void; c
           if (first) take(issuePrompt(first));
         }}
       />
-      <Loaded of={issues} waiting="Asking gh">
+      <Loaded of={issues} waiting="Loading issues">
         {(found) => <Issues found={issuesFor(found, words)} take={take} />}
       </Loaded>
     </Dialog>

@@ -210,7 +210,8 @@ function SecretDialog({ secret, close }: { secret: ScheduleSecret; close: () => 
       <p>The token is shown only now. It can start this schedule, and nothing else.</p>
       <pre class="schedule-curl">{words}</pre>
       <p class="quiet small">
-        The text is added to the prompt as quoted text. The same id starts only one session.
+        The request's text is added to the prompt as quoted text. A repeated id starts no second
+        session.
       </p>
     </Dialog>
   );

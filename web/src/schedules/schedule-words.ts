@@ -45,7 +45,7 @@ export function formProblem(form: ScheduleForm): string | null {
   if (form.kind === "cron" && !form.cron.trim()) return "Give a cron line.";
   if (form.kind === "at" && Number.isNaN(Date.parse(form.at))) return "Choose a time.";
   const budget = Number(form.budget || 0);
-  return Number.isFinite(budget) && budget >= 0 ? null : "A budget is an amount of dollars.";
+  return Number.isFinite(budget) && budget >= 0 ? null : "Give the budget in dollars, such as 5.";
 }
 
 export function addRequest(form: ScheduleForm): Omit<AddSchedule, "kind"> {

@@ -14,7 +14,7 @@ export async function mergeWorktree(worktreeId: string, branch: string): Promise
     request("list_worktrees", {}),
     request("read_stats", { worktree_id: worktreeId }),
   ]);
-  const into = worktrees.find((row) => row.id === worktreeId)?.parent_branch || "the branch it was made from";
+  const into = worktrees.find((row) => row.id === worktreeId)?.parent_branch || "its base branch";
   const confirmed = await confirm({
     title: `Merge ${branch} into ${into}?`,
     words: mergeWords(into, stats),

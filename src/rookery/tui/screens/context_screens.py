@@ -1,4 +1,4 @@
-"""The screens for the use of the context window and for the rules files."""
+"""The screens for the use of the context window and for the rule files."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -50,7 +50,7 @@ def _drawn(lines: Sequence[str], width: int, theme: Theme) -> list[Text]:
 
 
 class MemoryScreen(ListScreen[ContextPart]):
-    """Lists the rules files in use, and opens one in the user's editor."""
+    """Lists the rule files in use, and opens one in the user's editor."""
 
     TITLE_TEXT = "Rules files"
     NOTHING = NO_RULES
