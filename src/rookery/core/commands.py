@@ -221,7 +221,7 @@ class SwitchMode(Struct, frozen=True, kw_only=True):
 
 
 class SwitchModel(Struct, frozen=True, kw_only=True):
-    """Use another model for the rest of the task and its sub-tasks. Without an effort, with that of
+    """Use another model for the rest of the task and its sub-tasks. The default effort is that of
     the settings."""
 
     task_id: str

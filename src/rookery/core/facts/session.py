@@ -65,7 +65,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """A file that a call creates, replaces or deletes: its hashes, empty if there is no file."""
+    """Hashes of a file that a call creates, replaces or deletes. Empty if there is no file."""
 
     path: str
     before: str = ""
@@ -247,7 +247,7 @@ class ModeSwitched(Lasting, frozen=True, kw_only=True):
 
 
 class ModelSwitched(Lasting, frozen=True, kw_only=True):
-    """Later requests use this model, and this effort if given, whatever the settings say."""
+    """Later requests use this model and, if it is set, this effort instead of the settings."""
 
     provider: str
     model: str

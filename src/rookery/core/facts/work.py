@@ -327,8 +327,8 @@ class Reminded(Lasting, frozen=True, kw_only=True):
 
 
 class Noted(Lasting, frozen=True, kw_only=True):
-    """A notice for the user that the model does not see. One about a request to a model that is
-    not part of the conversation has its `usage`."""
+    """A notice for the user that the model does not see. `usage` is set if it is about a request
+    outside the conversation."""
 
     text: str
     usage: Usage | None = None
