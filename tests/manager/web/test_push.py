@@ -97,7 +97,7 @@ async def test_a_push_is_empty_signed_and_only_for_devices_that_asked(tmp_path: 
         devices.revoke(asked)
         await pusher.push()
         assert len(server.received) == 3
-        with pytest.raises(CommandRejected, match="not known"):
+        with pytest.raises(CommandRejected, match="does not know this browser"):
             pusher.subscribe(asked, server.url)
 
 
