@@ -14,6 +14,7 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
+from rookery.cli.command_line import folder_option
 from rookery.core.event_list import live
 from rookery.core.facts import (
     CheckpointSaved,
@@ -30,7 +31,7 @@ from rookery.core.replies import restored_files
 from rookery.core.text.terminal_text import counted, harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_listing import age, chosen_session, cut, folder_option, one_line
+from rookery.storage.cli.session_listing import age, chosen_session, cut, one_line
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 

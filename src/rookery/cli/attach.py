@@ -12,7 +12,7 @@ import anyio
 import click
 
 from rookery import NAME
-from rookery.cli.main import resolve_folder
+from rookery.cli.command_line import folder_option
 from rookery.cli.reports import Exit, exit_code
 from rookery.cli.run import first_error
 from rookery.cli.serve import socket_for
@@ -65,14 +65,7 @@ QUESTION_DELAY = 0.1
     type=click.Path(path_type=Path),
     help="The server's socket, if it is not this folder's.",
 )
-@click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The server's folder.",
-)
+@folder_option("The server's folder.")
 def command(session: str | None, socket: Path | None, workspace: Path) -> int:
     """Attach to a session that `rookery serve` runs. Without a session, list those that are
     running.

@@ -1,4 +1,5 @@
-"""Additions to click: grouped help, a type for seconds, and hiding a key from `ps`.
+"""Additions to click: options of several commands, grouped help, a type for seconds, and hiding a
+key from `ps`.
 
 Other users can read the arguments of a process. On Linux they are read from the memory of the
 process, so `hide_argument` overwrites the key there.
@@ -7,9 +8,44 @@ process, so `hide_argument` overwrites the key there.
 import math
 import os
 import sys
-from typing import Any, TextIO
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO, TypeAlias
 
 import click
+
+from rookery.errors import SettingsError
+
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
+    if not value.is_dir():
+        raise SettingsError(f"No such folder: {value}. Give one with -w.")
+    try:
+        return value.resolve()
+    except FileNotFoundError as error:
+        raise SettingsError("The current folder was removed. Give one with -w.") from error
+
+
+def folder_option(help: str, *names: str) -> Decorator:
+    return click.option(
+        *(names or ("-w", "--workspace")),
+        type=click.Path(path_type=Path),
+        default=".",
+        callback=resolve_folder,
+        help=help,
+    )
+
+
+json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+format_option: Decorator = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"], case_sensitive=False),
+    default="text",
+    help="The output format.",
+)
 
 
 def between_words(text: str, stream: TextIO, margin: str = "") -> str:

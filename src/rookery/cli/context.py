@@ -8,22 +8,15 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from rookery.app.temporary_host import NO_MODEL, query_host
-from rookery.cli.main import resolve_folder
+from rookery.cli.command_line import folder_option, json_option
 from rookery.core.queries import AskContext
 from rookery.core.text.characters import whole_values
 from rookery.protocol.context_text import context_lines
 
 
 @click.command()
-@click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The workspace folder.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@folder_option("The workspace folder.")
+@json_option
 def command(workspace: Path, as_json: bool) -> int:
     """List what the first request contains: rules, modes, skills, tools; and what is not used.
 

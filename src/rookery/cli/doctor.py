@@ -23,8 +23,7 @@ import click
 from rookery import NAME, VERSION
 from rookery.app.checkup import check_up
 from rookery.app.model_choice import KEYS_OF_PROVIDERS
-from rookery.cli.command_line import between_words
-from rookery.cli.main import resolve_folder
+from rookery.cli.command_line import between_words, folder_option
 from rookery.core.refusals import Finding, Health
 from rookery.core.settings import Settings
 from rookery.core.text.characters import whole_values
@@ -55,14 +54,7 @@ _MARKS = {Health.OK: "✔", Health.WARN: "!", Health.BAD: "✗"}
 
 
 @click.command()
-@click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The folder to check.",
-)
+@folder_option("The folder to check.")
 @click.option("--json", "for_programs", is_flag=True, help="Print JSON.")
 def command(workspace: Path, for_programs: bool) -> int:
     """Check the installation, this folder and the stored sessions. Nothing is changed, and

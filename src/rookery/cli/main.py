@@ -17,11 +17,12 @@ from rookery.cli.command_line import (
     Seconds,
     between_words,
     level_options,
+    resolve_folder,
     show_full_help,
 )
 from rookery.cli.streams import READER_GONE, output_error, prepare_streams
 from rookery.core.text.terminal_text import harmless
-from rookery.errors import RookeryError, SettingsError
+from rookery.errors import RookeryError
 
 FORMATS = ("text", "json", "stream-json")
 WRONG_USAGE = 2
@@ -230,15 +231,6 @@ _SUBCOMMANDS = {
     "completion": "rookery.cli.completion",
     "upgrade": "rookery.cli.doctor:upgrade",
 }
-
-
-def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
-    if not value.is_dir():
-        raise SettingsError(f"No such folder: {value}. Give one with -w.")
-    try:
-        return value.resolve()
-    except FileNotFoundError as error:
-        raise SettingsError("The current folder was removed. Give one with -w.") from error
 
 
 def _resolve_if_exists(ctx: click.Context, option: click.Parameter, value: Path) -> Path:

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.app.foreign_settings import ForeignSetting, foreign_settings
-from rookery.cli.main import resolve_folder, subcommand
+from rookery.cli.command_line import folder_option, json_option
+from rookery.cli.main import subcommand
 from rookery.compat.importers import claude, codex, gemini, opencode, roo
 from rookery.compat.importers.foreign_sessions import ForeignSession, Importer, Problems
 from rookery.compat.importers.imported_facts import imported_events
@@ -80,15 +81,8 @@ class ImportOutcome(Struct, frozen=True, kw_only=True):
     is_flag=True,
     help="List settings, modes, rules and MCP servers instead; with an agent, copy them.",
 )
-@click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The folder whose sessions to import.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@folder_option("The folder whose sessions to import.")
+@json_option
 def command(
     agent: str | None,
     every: bool,

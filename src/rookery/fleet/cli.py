@@ -25,6 +25,7 @@ import click
 import msgspec
 
 from rookery import NAME
+from rookery.cli.command_line import json_option
 from rookery.core.levels import Level
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
@@ -233,10 +234,6 @@ def fleet() -> None:
     """Start, list, answer and cancel sessions of a fleet."""
 
 
-def _json(function: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
-
-
 @contextmanager
 def open_fleet(database: str | None) -> Iterator["Fleet"]:
     address = _address(database)
@@ -275,7 +272,7 @@ def open_fleet(database: str | None) -> Iterator["Fleet"]:
 )
 @click.option("--session-id", help="Start a session with this id.")
 @click.option("--detach", is_flag=True, help="Print the session's id and exit.")
-@_json
+@json_option
 def run_command(
     text: str,
     database: str | None,
@@ -334,7 +331,7 @@ def _report(session: "FleetSession", as_json: bool) -> int:
 @fleet.command("wait")
 @click.argument("session_id")
 @_database
-@_json
+@json_option
 def wait_command(session_id: str, database: str | None, as_json: bool) -> int:
     """Wait until a session ends or asks a question, and print its result or question."""
     with open_fleet(database) as opened:
@@ -343,7 +340,7 @@ def wait_command(session_id: str, database: str | None, as_json: bool) -> int:
 
 @fleet.command("list")
 @_database
-@_json
+@json_option
 def list_command(database: str | None, as_json: bool) -> None:
     """List workers and sessions."""
     with open_fleet(database) as opened:

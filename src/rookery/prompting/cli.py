@@ -17,7 +17,7 @@ import click
 from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
-from rookery.cli.main import resolve_folder
+from rookery.cli.command_line import folder_option, format_option
 from rookery.core.limits import KIB, Limits
 from rookery.core.modes import Group, Mode, find_mode
 from rookery.core.text.terminal_text import harmless, visible_line
@@ -26,18 +26,11 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.user_folders import find_places
 from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles, from_yaml, load_modes, to_yaml
-from rookery.storage.cli.session_listing import confirmed, format_option
+from rookery.storage.cli.session_listing import confirmed
 from rookery.storage.settings_files import find_settings
 from rookery.workspace.files import WorkspaceFiles
 
-_HERE = click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The workspace folder.",
-)
+_HERE = folder_option("The workspace folder.")
 _READABLE = 0o644
 LARGEST_EXPORT = 512 * KIB
 _ITEM = re.compile(r"^( *)- ", re.MULTILINE)

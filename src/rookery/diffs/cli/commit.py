@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.app.briefing import workspace_files
+from rookery.cli.command_line import folder_option
 from rookery.cli.reports import Exit
 from rookery.cli.run import run_client
 from rookery.cli.terminal_run import AttendedTask
@@ -45,7 +46,7 @@ from rookery.diffs.unified import DiffFile, read_diff
 from rookery.errors import SettingsError
 from rookery.platform.paths import visible
 from rookery.platform.user_folders import Places, find_places, temporary_places
-from rookery.storage.cli.session_listing import chosen_session, folder_option
+from rookery.storage.cli.session_listing import chosen_session
 from rookery.storage.sessions import TaskStore
 
 LAST = "last"

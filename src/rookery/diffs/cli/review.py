@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.app.briefing import workspace_files
+from rookery.cli.command_line import folder_option
 from rookery.cli.reports import Exit, RunReport
 from rookery.cli.run import run_client
 from rookery.cli.run_options import Run
@@ -42,7 +43,6 @@ from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.attend import Display, Fate, Responder, Response, RunEnd, Say
 from rookery.protocol.codec import Host
-from rookery.storage.cli.session_listing import folder_option
 
 STANDARD_INPUT = "-"
 NEVER = "never"

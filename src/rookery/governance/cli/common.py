@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME
-from rookery.cli.main import resolve_folder
+from rookery.cli.command_line import folder_option, json_option
 from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import Paint, harmless_line
@@ -152,17 +152,7 @@ GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 """Sources of options that were given explicitly."""
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-folder_option = click.option(
-    "-w",
-    "--root",
-    "--workspace",
-    "folder",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The project folder.",
-)
+root_option = folder_option("The project folder.", "-w", "--root", "--workspace", "folder")
 
 
 def common_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -171,7 +161,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option("-q", "--quiet", is_flag=True, help="Print less; use the exit code."),
         click.option("--no-color", "plain", is_flag=True, help="Print without colours."),
         json_option,
-        folder_option,
+        root_option,
     ):
         command = option(command)
     return command

@@ -13,12 +13,13 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from rookery import NAME
+from rookery.cli.command_line import json_option
 from rookery.core.modes import GovernanceMode, RequestedModes, latched
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import aligned, harmless, visible_line
 from rookery.core.tool_traits import traits_of
 from rookery.errors import SettingsError
-from rookery.governance.cli.common import folder_option, json_option
+from rookery.governance.cli.common import root_option
 from rookery.governance.external_hooks.hook_answers import HookRun, HookVerdict
 from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse, sample_call
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent
@@ -168,7 +169,7 @@ def command(ctx: click.Context) -> int:
 
 
 @command.command("list")
-@folder_option
+@root_option
 @json_option
 def list_command(folder: Path, as_json: bool) -> int:
     """List the hooks, where they come from and whether they run. Nothing is started."""
@@ -195,7 +196,7 @@ def list_command(folder: Path, as_json: bool) -> int:
 
 @command.command("trust")
 @click.argument("name")
-@folder_option
+@root_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def trust_command(name: str, folder: Path, yes: bool) -> int:
     """Show a project's hook, or what changed in it, and allow it to run."""
@@ -227,7 +228,7 @@ def trust_command(name: str, folder: Path, yes: bool) -> int:
 @click.option(
     "--input", "given", metavar="JSON", help="The tool's input or the event's fields, as JSON."
 )
-@folder_option
+@root_option
 @json_option
 def test_command(
     event: str, tool: str | None, given: str | None, folder: Path, as_json: bool

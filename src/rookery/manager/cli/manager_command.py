@@ -14,7 +14,8 @@ import click
 from msgspec.structs import replace
 
 from rookery import NAME
-from rookery.cli.main import hide_key, resolve_folder
+from rookery.cli.command_line import resolve_folder
+from rookery.cli.main import hide_key
 from rookery.cli.reports import Exit
 from rookery.errors import SettingsError, StorageError
 from rookery.platform.user_folders import Places, find_places

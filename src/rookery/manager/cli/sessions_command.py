@@ -13,6 +13,7 @@ import anyio.to_thread
 import click
 
 from rookery import NAME
+from rookery.cli.command_line import json_option
 from rookery.cli.reports import Exit
 from rookery.core.commands import repeated_field
 from rookery.core.text.terminal_text import aligned, harmless, harmless_line
@@ -25,7 +26,6 @@ from rookery.manager.cli.schedule_table import SCHEDULE_SPECS
 from rookery.manager.cli.sessions_common import (
     ManagerClient,
     as_json,
-    json_option,
     one_session,
     short,
     text_of,

@@ -14,7 +14,7 @@ import click
 
 from rookery import NAME
 from rookery.app.manager_features import ManagerFeatures
-from rookery.cli.main import resolve_folder
+from rookery.cli.command_line import Decorator, folder_option, json_option
 from rookery.cli.reports import Exit
 from rookery.core.queries import Asking
 from rookery.core.settings import Settings
@@ -158,20 +158,8 @@ def text_of(given: str) -> str:
 
 Body = Callable[..., Awaitable[int]]
 
-workspace_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The project folder.",
-)
-json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON."
-)
-one_session: Callable[[Callable[..., Any]], Callable[..., Any]] = click.argument(
-    "session", metavar="ID"
-)
+workspace_option = folder_option("The project folder.")
+one_session: Decorator = click.argument("session", metavar="ID")
 
 
 def with_manager(body: Body) -> Callable[..., int]:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from rookery import NAME
+from rookery.cli.command_line import json_option
 from rookery.core.text.terminal_text import cells_of, visible_line
 from rookery.errors import SettingsError, ToolError
 from rookery.mcp.cli.definition_commands import (
@@ -47,7 +48,7 @@ def command(ctx: click.Context) -> int:
 
 @command.command("list")
 @_HERE
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def list_command(workspace: Path, as_json: bool) -> int:
     """List the configured servers and their last known state. Nothing is started."""
     from rookery.mcp.server import overview
@@ -76,7 +77,7 @@ def list_command(workspace: Path, as_json: bool) -> int:
 @command.command("get")
 @click.argument("name")
 @_HERE
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def get_command(name: str, workspace: Path, as_json: bool) -> int:
     """Show one server: its definition with secrets masked, its state and its tools. Nothing is
     started."""

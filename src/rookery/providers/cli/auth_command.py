@@ -17,6 +17,7 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
+from rookery.cli.command_line import format_option
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
 from rookery.providers.registry import (
@@ -28,7 +29,6 @@ from rookery.providers.registry import (
     SEARCH_KEYS,
     no_such_provider,
 )
-from rookery.storage.cli.session_listing import format_option
 from rookery.storage.keys import (
     NoKeyring,
     forget_in_keyring,

@@ -22,6 +22,7 @@ from rookery.app.model_choice import (
     facts_about,
     own_address,
 )
+from rookery.cli.command_line import format_option
 from rookery.core.settings import Settings
 from rookery.core.text.characters import whole_values
 from rookery.core.text.terminal_text import harmless, harmless_line
@@ -48,7 +49,6 @@ from rookery.providers.registry import (
     OTHER_NAMES,
     no_such_provider,
 )
-from rookery.storage.cli.session_listing import format_option
 from rookery.storage.keys import source_of_key
 from rookery.storage.settings_files import find_settings
 from rookery.storage.settings_values import change_settings, checked_text, spelled, with_value

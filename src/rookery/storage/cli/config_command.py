@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from rookery import NAME, PROJECT_FOLDER
 from rookery.app.temporary_host import query_host
+from rookery.cli.command_line import folder_option, format_option
 from rookery.core.queries import AskModes
 from rookery.core.settings_reference import (
     ANY,
@@ -33,7 +34,7 @@ from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_listing import confirmed, folder_option, format_option
+from rookery.storage.cli.session_listing import confirmed
 from rookery.storage.settings_files import (
     FoundSettings,
     Held,

@@ -13,6 +13,7 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
+from rookery.cli.command_line import format_option
 from rookery.cli.reports import Exit
 from rookery.core.text.terminal_text import counted
 from rookery.errors import SettingsError, StorageError
@@ -22,7 +23,6 @@ from rookery.storage.cli.session_listing import (
     confirmed,
     cut,
     family_of,
-    format_option,
     one_line,
     short_ids,
     workspace_option,

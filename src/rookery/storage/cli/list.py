@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
+from rookery.cli.command_line import folder_option, format_option
 from rookery.core.text.characters import as_utf8, whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
@@ -22,8 +23,6 @@ from rookery.storage.cli.session_listing import (
     age,
     cut,
     folder_name,
-    folder_option,
-    format_option,
     one_line,
     root_of,
     short_ids,

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from rookery import NAME
+from rookery.cli.command_line import format_option, json_option
 from rookery.core.folds.agent_rows import AgentRows, agents_in
 from rookery.core.text.terminal_text import Paint, cells_of, counted, harmless, harmless_line
 from rookery.errors import SettingsError
@@ -28,7 +29,6 @@ from rookery.storage.cli.session_listing import (
     cut_front,
     family_of,
     folder_name,
-    format_option,
     money,
     one_line,
     padded,
@@ -169,7 +169,7 @@ EVERY = "all"
 @click.command()
 @click.option("--stop", metavar="ID|all", help="End a command and all its processes.")
 @click.option("--keep", metavar="ID", help="Let a command outlive its session.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def ps_command(stop: str | None, keep: str | None, as_json: bool) -> int:
     """List running commands, oldest first.
 

@@ -8,17 +8,16 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-import click
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME
-from rookery.cli.main import resolve_folder
+from rookery.cli.command_line import folder_option
 from rookery.core.facts import Event
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_line
@@ -36,28 +35,7 @@ BELOW = "└ "
 NARROWEST_TASK = 12
 TITLE_WIDTH = 120
 
-Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def folder_option(help: str) -> Decorator:
-    return click.option(
-        "-w",
-        "--workspace",
-        type=click.Path(path_type=Path),
-        default=".",
-        callback=resolve_folder,
-        help=help,
-    )
-
-
 workspace_option = folder_option("The folder whose last session to use if none is named.")
-format_option: Decorator = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"], case_sensitive=False),
-    default="text",
-    help="The output format.",
-)
 
 SHORT = 8
 SHORTEST = 4
