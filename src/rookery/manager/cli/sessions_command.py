@@ -22,19 +22,18 @@ from rookery.governance.cli.common import GIVEN
 from rookery.manager.cli import sessions_follow as follow
 from rookery.manager.cli import sessions_list as listing
 from rookery.manager.cli import sessions_review as review
-from rookery.manager.cli.schedule_table import SCHEDULE_SPECS
 from rookery.manager.cli.sessions_common import (
     ManagerClient,
     as_json,
     one_session,
+    request_command,
     short,
     text_of,
     with_manager,
     workspace_option,
 )
-from rookery.manager.cli.sessions_order import ORDER_SPECS
-from rookery.manager.cli.sessions_table import SPECS, request_command
-from rookery.manager.cli.worktree_table import SPECS as WORKTREE_SPECS
+from rookery.manager.cli.sessions_table import SCHEDULE_SPECS, SESSION_SPECS
+from rookery.manager.cli.worktree_table import WORKTREE_SPECS
 from rookery.manager.handlers.router import request_from_json
 from rookery.manager.requests import (
     ChangeSetting,
@@ -348,7 +347,7 @@ def _collect() -> None:
     worktrees_group.add_command(review.remove_command)
     worktrees_group.add_command(review.agree_command)
     top: list[click.Command] = [*groups.values(), *_TOP_COMMANDS]
-    for spec in (*SPECS, *ORDER_SPECS, *WORKTREE_SPECS, *SCHEDULE_SPECS):
+    for spec in (*SESSION_SPECS, *WORKTREE_SPECS, *SCHEDULE_SPECS):
         group = spec.name.rpartition(" ")[0]
         (groups[group].add_command if group else top.append)(request_command(spec))
     found = {each.name or "": each for each in top}

@@ -1,16 +1,21 @@
 """Shared parts of the `rookery sessions` commands: the connection to the manager, lookup of
-sessions and worktrees, and output."""
+sessions and worktrees, output, and commands that send one request and print its answer.
+
+The help of such a command is the docstring of its request.
+"""
 
 import functools
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import anyio
 import click
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo, fields
 
 from rookery import NAME
 from rookery.app.manager_features import ManagerFeatures
@@ -19,7 +24,7 @@ from rookery.cli.reports import Exit
 from rookery.core.queries import Asking
 from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8, whole_values
-from rookery.core.text.terminal_text import Paint, harmless, harmless_line
+from rookery.core.text.terminal_text import Paint, aligned, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.manager.dependencies import Form
 from rookery.manager.handlers.router import reply_to_json
@@ -201,3 +206,133 @@ async def _run(folder: Path, body: Body, *, as_json: bool, stays: bool) -> int:
         folder, places, os.environ, dependencies, called=called, stays=stays
     ) as manager:
         return await body(ManagerClient(manager, folder, as_json=as_json))
+
+
+Lines = Callable[[Any, ManagerClient], Iterable[str]]
+
+_NAMES = {"session_id": "session", "worktree_id": "which"}
+"""Fields whose parameter has another name."""
+
+_METAVARS = {"session_id": "ID", "session_ids": "ID...", "worktree_id": "ID|BRANCH", "id": "ID"}
+
+
+class CommandSpec(Struct, frozen=True):
+    name: str
+    """Name after `rookery sessions`; two words for a command in a group."""
+    request: type[Any]
+    """The request type; its docstring is the help."""
+    arguments: tuple[str, ...] = ()
+    """Fields that are arguments although they have a default."""
+    options: Mapping[str, str | click.Option] = {}
+    """For each field, the help of its option or the whole option."""
+    done: str | Callable[[Any], str] = ""
+    """Message for the answer `Done`; a template with the request's fields, `{id}`, `{branch}`
+    and `{path}`."""
+    notes_instead: bool = False
+    """Whether notes of the answer replace that message."""
+    lines: Lines | None = None
+    """Formats any other answer."""
+    refuse: Callable[[Any], str] | None = None
+    """Return why the request is invalid; empty if it is valid."""
+
+
+def request_command(spec: CommandSpec) -> click.Command:
+    known = fields(spec.request)
+
+    async def run(client: ManagerClient, **given: Any) -> int:
+        values = {field.name: given[name] for field in known if (name := _param(field)) in given}
+        names = await _resolve(client, values, known)
+        request = spec.request(**values)
+        if spec.refuse and (problem := spec.refuse(request)):
+            raise SettingsError(problem)
+        return _print(client, spec, request, await client.do(request), names)
+
+    name, params = spec.name.split()[-1], list(_params(spec, known))
+    return click.command(name, help=spec.request.__doc__, params=params)(with_manager(run))
+
+
+def _params(spec: CommandSpec, known: Iterable[FieldInfo]) -> Iterator[click.Parameter]:
+    hints = get_type_hints(spec.request)
+    for field in known:
+        if field.required or field.name in spec.arguments:
+            yield _argument(field, hints[field.name])
+    for name, option in spec.options.items():
+        (field,) = (each for each in known if each.name == name)
+        yield option if isinstance(option, click.Option) else _option(field, hints[name], option)
+
+
+def _argument(field: FieldInfo, hint: Any) -> click.Argument:
+    default = {} if field.default is NODEFAULT else {"default": field.default, "required": False}
+    metavar = _METAVARS.get(field.name)
+    if get_origin(hint) is tuple:
+        default |= {"nargs": -1, "required": field.required}
+    return click.Argument([_param(field)], type=_type(hint), metavar=metavar, **default)
+
+
+def _option(field: FieldInfo, hint: Any, help: str) -> click.Option:
+    name = _param(field)
+    flag = f"--{name.replace('_', '-')}"
+    if hint is bool:
+        return click.Option([flag, name], is_flag=True, help=help)
+    metavar = _METAVARS.get(field.name)
+    return click.Option(
+        [flag, name], type=_type(hint), default=field.default, metavar=metavar, help=help
+    )
+
+
+def _type(hint: Any) -> Any:
+    if get_origin(hint) is Literal:
+        return click.Choice(get_args(hint))
+    return int if int in (hint, *get_args(hint)) else str
+
+
+def _param(field: FieldInfo) -> str:
+    return _NAMES.get(field.name, field.name)
+
+
+async def _resolve(
+    client: ManagerClient, values: dict[str, Any], known: Iterable[FieldInfo]
+) -> dict[str, str]:
+    """Replace ids typed by the user with full ones. Return names for use in messages."""
+    names: dict[str, str] = {}
+    if given := values.get("session_id"):
+        values["session_id"] = (await client.session(given)).session_id
+        names["id"] = short(values["session_id"])
+    if given := values.get("session_ids"):
+        values["session_ids"] = tuple([(await client.session(each)).session_id for each in given])
+    if given := values.get("worktree_id"):
+        row = await client.worktree(given)
+        values["worktree_id"] = row.id
+        names |= {"branch": harmless_line(row.branch), "path": harmless_line(row.path)}
+    for field in known:
+        if field.name == "text" and values["text"] != field.default:
+            values["text"] = text_of(values["text"])
+    return names
+
+
+def _print(
+    client: ManagerClient, spec: CommandSpec, request: Any, answer: Any, names: Mapping[str, str]
+) -> int:
+    if not isinstance(answer, Done):
+        assert spec.lines, spec.name
+        client.print(answer, spec.lines(answer, client))
+        return Exit.DONE
+    message = spec.done if isinstance(spec.done, str) else spec.done(request)
+    values = {name: harmless_line(str(value)) for name, value in _fields_of(request)}
+    return client.print_done(
+        answer, message.format(**{**values, **names}), instead=spec.notes_instead
+    )
+
+
+def _fields_of(request: Any) -> Iterator[tuple[str, Any]]:
+    return ((name, getattr(request, name)) for name in request.__struct_fields__)
+
+
+def table(row: Callable[[Any], list[str]], nothing: str, head: list[str] | None = None) -> Lines:
+    """Return a formatter that prints each item of an answer as a table row."""
+
+    def lines(found: Iterable[Any], client: ManagerClient) -> list[str]:
+        rows = list(map(row, found))
+        return aligned([head, *rows] if head else rows) if rows else [nothing]
+
+    return lines

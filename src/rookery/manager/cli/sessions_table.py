@@ -1,173 +1,22 @@
-"""The commands of `rookery sessions` that send one request and print its answer.
-
-Their help is the docstring of the request.
-"""
+"""Commands of `rookery sessions` about sessions, the list as a whole, and schedules."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import click
-from msgspec import NODEFAULT, Struct
-from msgspec.structs import FieldInfo, fields
 
 from rookery import NAME
-from rookery.cli.reports import Exit
 from rookery.core.queries import BlamedLine, IntentRow, TraceRow
-from rookery.core.text.terminal_text import (
-    aligned,
-    harmless,
-    harmless_line,
-    plainly_visible,
-    visible_line,
-)
-from rookery.errors import SettingsError
-from rookery.manager import requests
-from rookery.manager.cli.sessions_common import ManagerClient, few, short, text_of, with_manager
+from rookery.core.text.terminal_text import aligned, harmless, harmless_line
+from rookery.manager import list_requests, requests, schedule_requests
+from rookery.manager.cli.sessions_common import CommandSpec, ManagerClient, few, short, table
 from rookery.manager.cli.sessions_list import inbox_lines
-from rookery.manager.cli.sessions_review import SHORTEST_DIGEST, stats_of
-from rookery.manager.shown_rows import (
-    CheckpointRow,
-    Device,
-    Done,
-    Exported,
-    Importables,
-    KeptWork,
-    ScriptRow,
-    WorktreeRow,
-)
+from rookery.manager.list_requests import CostRow, Costs
+from rookery.manager.schedule_requests import ScheduleRow, ScheduleSecret
+from rookery.manager.shown_rows import CheckpointRow, Device, Exported, Started
 
-Lines = Callable[[Any, ManagerClient], Iterable[str]]
-_NAMES = {"session_id": "session", "worktree_id": "which"}
-"""Fields whose parameter has another name."""
-_METAVARS = {"session_id": "ID", "session_ids": "ID...", "worktree_id": "ID|BRANCH", "id": "ID"}
-
-
-class CommandSpec(Struct, frozen=True):
-    name: str
-    """Name after `rookery sessions`; two words for a command in a group."""
-    request: type[Any]
-    """The request type; its docstring is the help."""
-    arguments: tuple[str, ...] = ()
-    """Fields that are arguments although they have a default."""
-    options: Mapping[str, str | click.Option] = {}
-    """For each field, the help of its option or the whole option."""
-    done: str | Callable[[Any], str] = ""
-    """Message for the answer `Done`; a template with the request's fields, `{id}`, `{branch}`
-    and `{path}`."""
-    notes_instead: bool = False
-    """Whether notes of the answer replace that message."""
-    lines: Lines | None = None
-    """Formats any other answer."""
-    refuse: Callable[[Any], str] | None = None
-    """Return why the request is invalid; empty if it is valid."""
-
-
-def request_command(spec: CommandSpec) -> click.Command:
-    known = fields(spec.request)
-
-    async def run(client: ManagerClient, **given: Any) -> int:
-        values = {field.name: given[name] for field in known if (name := _param(field)) in given}
-        names = await _resolve(client, values, known)
-        request = spec.request(**values)
-        if spec.refuse and (problem := spec.refuse(request)):
-            raise SettingsError(problem)
-        return _print(client, spec, request, await client.do(request), names)
-
-    name, params = spec.name.split()[-1], list(_params(spec, known))
-    return click.command(name, help=spec.request.__doc__, params=params)(with_manager(run))
-
-
-def _params(spec: CommandSpec, known: Iterable[FieldInfo]) -> Iterator[click.Parameter]:
-    hints = get_type_hints(spec.request)
-    for field in known:
-        if field.required or field.name in spec.arguments:
-            yield _argument(field, hints[field.name])
-    for name, option in spec.options.items():
-        (field,) = (each for each in known if each.name == name)
-        yield option if isinstance(option, click.Option) else _option(field, hints[name], option)
-
-
-def _argument(field: FieldInfo, hint: Any) -> click.Argument:
-    default = {} if field.default is NODEFAULT else {"default": field.default, "required": False}
-    metavar = _METAVARS.get(field.name)
-    if get_origin(hint) is tuple:
-        default |= {"nargs": -1, "required": field.required}
-    return click.Argument([_param(field)], type=_type(hint), metavar=metavar, **default)
-
-
-def _option(field: FieldInfo, hint: Any, help: str) -> click.Option:
-    name = _param(field)
-    flag = f"--{name.replace('_', '-')}"
-    if hint is bool:
-        return click.Option([flag, name], is_flag=True, help=help)
-    metavar = _METAVARS.get(field.name)
-    return click.Option(
-        [flag, name], type=_type(hint), default=field.default, metavar=metavar, help=help
-    )
-
-
-def _type(hint: Any) -> Any:
-    if get_origin(hint) is Literal:
-        return click.Choice(get_args(hint))
-    return int if int in (hint, *get_args(hint)) else str
-
-
-def _param(field: FieldInfo) -> str:
-    return _NAMES.get(field.name, field.name)
-
-
-async def _resolve(
-    client: ManagerClient, values: dict[str, Any], known: Iterable[FieldInfo]
-) -> dict[str, str]:
-    """Replace ids typed by the user with full ones. Return names for use in messages."""
-    names: dict[str, str] = {}
-    if given := values.get("session_id"):
-        values["session_id"] = (await client.session(given)).session_id
-        names["id"] = short(values["session_id"])
-    if given := values.get("session_ids"):
-        values["session_ids"] = tuple([(await client.session(each)).session_id for each in given])
-    if given := values.get("worktree_id"):
-        row = await client.worktree(given)
-        values["worktree_id"] = row.id
-        names |= {"branch": harmless_line(row.branch), "path": harmless_line(row.path)}
-    for field in known:
-        if field.name == "text" and values["text"] != field.default:
-            values["text"] = text_of(values["text"])
-    return names
-
-
-def _print(
-    client: ManagerClient, spec: CommandSpec, request: Any, answer: Any, names: Mapping[str, str]
-) -> int:
-    if not isinstance(answer, Done):
-        assert spec.lines, spec.name
-        client.print(answer, spec.lines(answer, client))
-        return Exit.DONE
-    message = spec.done if isinstance(spec.done, str) else spec.done(request)
-    values = {name: harmless_line(str(value)) for name, value in _fields_of(request)}
-    return client.print_done(
-        answer, message.format(**{**values, **names}), instead=spec.notes_instead
-    )
-
-
-def _fields_of(request: Any) -> Iterator[tuple[str, Any]]:
-    return ((name, getattr(request, name)) for name in request.__struct_fields__)
-
-
-_WORKTREE_HEAD = ["ID", "BRANCH", "STATE", "FROM", "SESSIONS", "FOLDER"]
 _IN_SESSION = "In the workspace of this session."
-
-
-def table(row: Callable[[Any], list[str]], nothing: str, head: list[str] | None = None) -> Lines:
-    """Return a formatter that prints each item of an answer as a table row."""
-
-    def lines(found: Iterable[Any], client: ManagerClient) -> list[str]:
-        rows = list(map(row, found))
-        return aligned([head, *rows] if head else rows) if rows else [nothing]
-
-    return lines
 
 
 def _limit_option(limit: int, usual: int) -> click.Option:
@@ -188,39 +37,6 @@ def _checkpoint(row: CheckpointRow) -> str:
 
 def _checkpoints(found: Iterable[CheckpointRow], client: ManagerClient) -> list[str]:
     return list(map(_checkpoint, found)) or ["No checkpoints yet."]
-
-
-def _importable(found: Importables, client: ManagerClient) -> list[str]:
-    branches = [f"branch  {harmless_line(each)}" for each in found.branches]
-    folders = [f"folder  {harmless_line(each)}" for each in found.worktrees]
-    return [*branches, *folders] or ["Nothing to import."]
-
-
-def _saved_work(found: Iterable[KeptWork], client: ManagerClient) -> list[str]:
-    lines = [f"{harmless_line(each.ref)}  {harmless_line(each.about)}" for each in found]
-    return lines or ["No saved work."]
-
-
-def _scripts(found: Iterable[ScriptRow], client: ManagerClient) -> list[str]:
-    return [line for row in found for line in _script(row)] or ["The project has no scripts."]
-
-
-def _script(row: ScriptRow) -> Iterator[str]:
-    """The whole text of a script, with hidden characters made visible."""
-    digest = harmless_line(row.digest[:SHORTEST_DIGEST])
-    until = f"runs only after: {NAME} sessions worktrees agree {digest}"
-    yield f"{visible_line(row.path)} {'is allowed to run.' if row.agreed else until}"
-    yield from (f"  {line}" for line in plainly_visible(row.text).split("\n"))
-
-
-def one_worktree(row: WorktreeRow, client: ManagerClient) -> list[str]:
-    return aligned([_WORKTREE_HEAD, _worktree(row)])
-
-
-def _worktree(row: WorktreeRow) -> list[str]:
-    state = f"{row.state}, running" if row.running else str(row.state)
-    sessions = ", ".join(map(short, row.sessions)) or "-"
-    return [row.id, row.branch, state, row.parent_branch or "-", sessions, row.path]
 
 
 def _intent(row: IntentRow) -> list[str]:
@@ -254,12 +70,94 @@ def _check_switch(request: requests.SwitchSession) -> str:
     return "Choose what to change: --mode, --model, --intent, --auto or --ask."
 
 
-def _check_import(request: requests.ImportWork) -> str:
-    one = bool(request.branch) != bool(request.folder)
-    return "" if one else "Give either --branch or --folder."
+_DONE = {
+    "archive": "Archived {}.",
+    "unarchive": "Unarchived {}.",
+    "mark_read": "Marked {} as read.",
+    "stop": "Stopped {}.",
+}
 
 
-SPECS = (
+def _changed(request: list_requests.ChangeSessions) -> str:
+    count = len(request.session_ids)
+    return _DONE[request.action].format(f"{count} session{'s' * (count != 1)}")
+
+
+def _costs(found: Costs, client: ManagerClient) -> list[str]:
+    return list(_cost_lines(found))
+
+
+def _cost_lines(found: Costs) -> Iterator[str]:
+    budget = f" of ${found.daily_budget:.2f}" if found.daily_budget else ""
+    yield f"Today, in all projects: {_dollars(found.today)}{budget}"
+    parts = {
+        "DAY": found.days,
+        "MODEL": found.models,
+        "SESSION": found.sessions,
+        "PROJECT": found.projects,
+    }
+    for head, rows in parts.items():
+        if rows:
+            yield ""
+            yield from aligned([[head, "COST", "TOKENS IN", "OUT"], *_cost_rows(rows)])
+
+
+def _cost_rows(rows: Iterable[CostRow]) -> Iterator[list[str]]:
+    for row in rows:
+        name = f"{short(row.session_id)} {row.name}" if row.session_id else row.name
+        yield [harmless_line(name), _dollars(row), str(row.tokens_in), str(row.tokens_out)]
+
+
+def _dollars(row: CostRow) -> str:
+    return "unknown" if row.cost is None and row.tokens_in else f"${row.cost or 0:.4f}"
+
+
+_SCHEDULE_HEAD = ["ID", "NAME", "WHEN", "NEXT", "LAST", "BUDGET"]
+
+
+def _weekday(ts: int | None) -> str:
+    return datetime.fromtimestamp(ts / 1000).strftime("%a %Y-%m-%d %H:%M") if ts else "-"
+
+
+def _schedule(row: ScheduleRow) -> list[str]:
+    kind = "webhook" if row.webhook else row.cron or _weekday(row.at)
+    upcoming = "paused" if row.paused else _weekday(row.next)
+    last = _weekday(row.runs[0].ts) if row.runs else "-"
+    budget = f"${row.used:.2f} of ${row.budget:.2f}" if row.budget else "-"
+    return [row.id, harmless_line(row.name), kind, upcoming, last, budget]
+
+
+def _schedules(rows: Iterable[ScheduleRow], client: ManagerClient) -> list[str]:
+    known = list(rows)
+    if not known:
+        return [f'No schedules. Add one: {NAME} sessions schedules add "your task" --cron LINE']
+    missed = [line for row in known for line in _missed(row)]
+    return [*aligned([_SCHEDULE_HEAD, *map(_schedule, known)]), *missed]
+
+
+def _missed(row: ScheduleRow) -> Iterator[str]:
+    for each in row.missed:
+        name = harmless_line(row.name)
+        yield f"Did not start, {_weekday(each.ts)}, {name}: {harmless_line(each.reason)}"
+
+
+def _one_schedule(row: ScheduleRow, client: ManagerClient) -> list[str]:
+    return _schedules([row], client)
+
+
+def _with_secret(found: ScheduleSecret, client: ManagerClient) -> Iterator[str]:
+    yield from _one_schedule(found.schedule, client)
+    if found.token:
+        yield f"To start it, POST to {found.path} of the manager with this token, shown only now:"
+        yield f"Authorization: Bearer {found.token}"
+    yield from found.notes
+
+
+def _started(found: Started, client: ManagerClient) -> list[str]:
+    return [*map(short, found.session_ids), *map(harmless_line, (*found.notes, *found.failed))]
+
+
+SESSION_SPECS = (
     CommandSpec(
         "inbox", requests.ListQuestions, lines=lambda rows, client: inbox_lines(rows, client.paint)
     ),
@@ -352,43 +250,108 @@ SPECS = (
     ),
     CommandSpec("devices list", requests.ListDevices, lines=table(_device, "No paired devices.")),
     CommandSpec("devices revoke", requests.RevokeDevice, done="Revoked {id}."),
-    CommandSpec("merge", requests.MergeWorktree, done="Merged {branch}.", notes_instead=True),
     CommandSpec(
-        "finish",
-        requests.FinishWorktree,
+        "search",
+        list_requests.SearchSessions,
+        options={"most": click.Option(["--most"], type=click.IntRange(1, 100), default=50)},
+        lines=table(
+            lambda each: [short(each.session_id), each.name, each.excerpt], "Nothing was found."
+        ),
+    ),
+    CommandSpec("bulk", list_requests.ChangeSessions, done=_changed),
+    CommandSpec(
+        "pin",
+        list_requests.PinSession,
         options={
-            "message": click.Option(
-                ["-m", "--message"],
-                default="",
-                help="The commit message; without it the agent writes one.",
+            "pinned": click.Option(
+                ["--undo", "pinned"], flag_value=False, default=True, help="Unpin it."
             )
         },
-        done="Committed to {branch}.",
-        notes_instead=True,
+        done=lambda request: f"{{id}} is {'pinned' if request.pinned else 'no longer pinned'}.",
     ),
     CommandSpec(
-        "worktrees list",
-        requests.ListWorktrees,
-        lines=table(_worktree, "No worktrees.", _WORKTREE_HEAD),
+        "tag",
+        list_requests.TagSession,
+        arguments=("tags",),
+        done=lambda request: "Tagged {id}." if request.tags else "Removed the tags of {id}.",
     ),
     CommandSpec(
-        "worktrees stats", requests.ReadStats, lines=lambda stats, client: [stats_of(stats)]
+        "commands",
+        list_requests.ListCommands,
+        lines=table(lambda each: [f"/{each.name}", each.description], "None."),
     ),
-    CommandSpec("worktrees importable", requests.ListImportable, lines=_importable),
     CommandSpec(
-        "worktrees import",
-        requests.ImportWork,
+        "issues",
+        list_requests.ListIssues,
+        lines=table(lambda each: [f"#{each.number}", each.title], "No open issues."),
+    ),
+    CommandSpec(
+        "costs",
+        list_requests.ReadCosts,
         options={
-            "branch": "A branch to work on in a new worktree.",
-            "folder": "The folder of an existing worktree.",
+            "days": click.Option(
+                ["--days"], type=click.IntRange(1), default=30, help="How many days."
+            )
         },
-        refuse=_check_import,
-        lines=one_worktree,
+        lines=_costs,
     ),
-    CommandSpec("worktrees recreate", requests.RecreateWorktree, done="Recreated {branch}."),
-    CommandSpec("worktrees kept", requests.ListKept, lines=_saved_work),
-    CommandSpec("worktrees bring-back", requests.BringBack, lines=one_worktree),
-    CommandSpec("worktrees run", requests.RunScript, done="Run script started in {path}."),
-    CommandSpec("worktrees stop", requests.StopScript, done="Run script stopped."),
-    CommandSpec("worktrees scripts", requests.ListScripts, lines=_scripts),
+)
+
+SCHEDULE_SPECS = (
+    CommandSpec("schedules list", schedule_requests.ListSchedules, lines=_schedules),
+    CommandSpec(
+        "schedules add",
+        schedule_requests.AddSchedule,
+        options={
+            "name": "The name of its sessions.",
+            "cron": 'A cron line, such as "0 9 * * 1-5", in local time.',
+            "at": "A time, such as 2026-05-03T09:00.",
+            "webhook": "Start it by an HTTP request with a token. The token is printed once.",
+            "where": click.Option(
+                ["--in-project", "where"],
+                flag_value="local",
+                default="worktree",
+                help="Work in the project instead of a new worktree.",
+            ),
+            "model": click.Option(
+                ["-m", "--model"], default="", help="The model, as PROVIDER/MODEL or MODEL."
+            ),
+            "mode": click.Option(
+                ["-M", "--mode"], default="", help="The mode, such as code or ask."
+            ),
+            "auto_approve": click.Option(
+                ["--auto/--ask", "auto_approve"],
+                default=None,
+                help="Approve actions automatically, or ask first.",
+            ),
+            "budget": click.Option(
+                ["--budget"],
+                type=click.FloatRange(0),
+                default=0.0,
+                help="Dollars per day for all its runs.",
+            ),
+        },
+        lines=_with_secret,
+    ),
+    CommandSpec(
+        "schedules change",
+        schedule_requests.ChangeSchedule,
+        options={
+            "paused": click.Option(
+                ["--pause/--resume", "paused"], default=None, help="Pause or resume it."
+            ),
+            "name": click.Option(["--name"], help="The name of its sessions."),
+            "prompt": click.Option(["--prompt"], help="The task."),
+            "cron": click.Option(["--cron"], help="The cron line."),
+            "at": click.Option(["--at"], help="The time."),
+            "budget": click.Option(["--budget"], type=click.FloatRange(0), help="Dollars per day."),
+        },
+        lines=_one_schedule,
+    ),
+    CommandSpec("schedules run", schedule_requests.RunSchedule, lines=_started),
+    CommandSpec("schedules remove", schedule_requests.RemoveSchedule, done="Removed."),
+    CommandSpec("schedules renew-webhook", schedule_requests.RenewWebhook, lines=_with_secret),
+    CommandSpec(
+        "schedules dismiss", schedule_requests.DismissMissed, arguments=("id",), done="Dismissed."
+    ),
 )
