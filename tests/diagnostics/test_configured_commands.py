@@ -5,8 +5,7 @@ import shlex
 import pytest
 
 from rookery.core.facts import CheckRun
-from rookery.diagnostics.configured_commands import for_file, parse_file_command
-from rookery.diagnostics.project_checks import new_failures
+from rookery.diagnostics.configured_commands import for_file, new_failures, parse_file_command
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,21 @@
-"""Commands that the settings name: checks and formatters.
+"""Commands that the settings name: checks and formatters. What a check says that it did not say
+before.
 
 They may come from a project, so each run goes through the gate. An answer of the user counts for
 the command as it stands in the settings, whichever file it is run on.
 """
 
+import re
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.event_list import newest
-from rookery.core.facts import Asked, Ending
+from rookery.core.facts import Asked, CheckRun, Ending
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.checks import CheckResult, run_check
 from rookery.engine.ports.hooks import TaskLog
@@ -22,6 +25,11 @@ from rookery.platform.paths import file_pattern
 
 FILE = "{file}"
 KEPT_LINES = 60
+LONGEST_OUTPUT = 4_000
+MOST_LINES = 30
+LONGEST_LINE = 300
+_VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 Act = Callable[[ToolCall, Action], Awaitable[Outcome]]
 
 
@@ -144,3 +152,48 @@ class ConfiguredCommands:
 
 def _not_run(why: str) -> CheckResult:
     return CheckResult(ok=False, exit_code=None, seconds=0.0, tail=(why,))
+
+
+def as_run(command: str, result: CheckResult, seconds: float) -> CheckRun:
+    """The result as it is recorded."""
+    if result.exit_code is None:
+        return CheckRun(command=command, state="not_run", output="\n".join(result.tail))
+    if result.ok:
+        return CheckRun(command=command, state="passed")
+    late = [f"It was stopped after {seconds:g} s."] if result.timed_out else []
+    lines = [_COLOURS.sub("", line)[:LONGEST_LINE] for line in (*result.tail, *late)]
+    return CheckRun(command=command, state="failed", output="\n".join(lines)[-LONGEST_OUTPUT:])
+
+
+def new_failures(before: CheckRun | None, after: CheckRun) -> str:
+    """What fails now and did not before; empty if nothing does.
+
+    A check that failed before may fail with the same lines again. Numbers are not compared, since
+    lines move and times differ.
+    """
+    if after.state != "failed" or before is None or before.state == "not_run":
+        return ""
+    if before.state == "passed":
+        return after.output
+    known = Counter(map(_without_numbers, before.output.splitlines()))
+    new: list[str] = []
+    for line in after.output.splitlines():
+        plain = _without_numbers(line)
+        if known[plain]:
+            known[plain] -= 1
+        elif plain.strip():
+            new.append(line)
+    return "\n".join(new[-MOST_LINES:])
+
+
+def described(failures: Mapping[str, str], *, fresh: Sequence[str]) -> str:
+    """The new failures by command, for the model. Those in `fresh` passed before."""
+    parts = []
+    for command, output in failures.items():
+        what = "fails" if command in fresh else "failed before your edits, and now also says"
+        parts.append(f"`{command}` {what}:\n{output}")
+    return "\n\n".join(parts)
+
+
+def _without_numbers(line: str) -> str:
+    return _VARYING.sub("#", line)

@@ -26,10 +26,12 @@ from rookery.diagnostics.configured_commands import (
     Act,
     ConfiguredCommands,
     FileCommand,
+    as_run,
+    described,
+    new_failures,
     parse_file_command,
 )
 from rookery.diagnostics.problems import ERROR, described_problems
-from rookery.diagnostics.project_checks import as_run, described, new_failures
 from rookery.diagnostics.servers import LanguageServers
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.hooks import Acting, EditChecks, TaskLog
