@@ -11,7 +11,7 @@ from rookery.manager.worktrees.forge import (
     review_comments,
 )
 from rookery.manager.worktrees.keep import keeps
-from rookery.manager.worktrees.merge import finish, merge, stage, staged
+from rookery.manager.worktrees.merge import finish, merge, stage, staged, update
 from rookery.manager.worktrees.remove import clear, plan_removal, recover, remove
 from rookery.manager.worktrees.reuse import (
     bring_back,
@@ -20,7 +20,6 @@ from rookery.manager.worktrees.reuse import (
     importable,
     resume,
 )
-from rookery.manager.worktrees.update import update
 from rookery.platform.worktree_project import (
     ProjectOperations,
     all_listed,
