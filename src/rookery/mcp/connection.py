@@ -27,8 +27,7 @@ from rookery.mcp.catalogue import (
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.received import ConnectionEnd, ServerMessages
 from rookery.mcp.results import ServerFailure, error_text, visible, visible_line
-from rookery.mcp.server_process import ServerProcess
-from rookery.mcp.server_programs import LIST_SECONDS, ServerEnvironment
+from rookery.mcp.server_programs import LIST_SECONDS, ServerEnvironment, ServerProcess
 from rookery.mcp.server_requests import ServerRequests
 from rookery.mcp.server_sign_in import Credentials
 from rookery.mcp.task_calls import Watchers

@@ -13,7 +13,7 @@ may be code, because it is unknown which modules the named files load.
 import hashlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from msgspec import Struct
@@ -26,6 +26,7 @@ from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.results import ServerFailure, visible_line
 from rookery.mcp.server_requests import Answering
 from rookery.mcp.server_sign_in import NoTokens, TokenKeeper
+from rookery.platform.piped_process import PipedProcess
 
 _FETCHERS = {"npx", "bunx", "uvx", "pipx", "docker", "podman"}
 """Programs that run published packages; of the current folder they use only the manifests below."""
@@ -263,3 +264,29 @@ def _digest(file: str, root: str) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         return f"cannot be read: {error.strerror}"
+
+
+class ServerProcess(PipedProcess):
+    def __init__(self, server: ServerDefinition, context: ServerEnvironment) -> None:
+        """Raises `ServerFailure` if it cannot be started."""
+        self.server = server
+        folder = starting_folder(server, context.workspace, context.empty)
+        if folder == context.empty:
+            make_empty(folder)
+        environment = environment_for(server, folder, context.workspace, context.environ)
+        candidates = programs_for(server, folder, context.workspace, environment)
+        program = _program(server.command, folder, candidates)
+        try:
+            super().__init__([program, *server.args], folder=folder, environment=environment)
+        except OSError as error:
+            raise ServerFailure(f"It could not be started ({error.strerror}).") from error
+
+
+def _program(command: str, folder: Path, found: Sequence[str]) -> str:
+    """The absolute path of the program. Raises `ServerFailure` if there is none."""
+    if not folder.is_dir():
+        raise ServerFailure(f"No such folder to start it in: {folder}.")
+    for program in found:
+        if os.path.isfile(program) and os.access(program, os.X_OK):
+            return program
+    raise ServerFailure(f"No such program: {command}. Install it, or correct the command.")

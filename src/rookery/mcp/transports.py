@@ -17,7 +17,7 @@ from rookery.core.text.output_preview import Hiding
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.received import ConnectionEnd, Flood, ServerMessages
 from rookery.mcp.results import ServerFailure, visible_line
-from rookery.mcp.server_process import ServerProcess
+from rookery.mcp.server_programs import ServerProcess
 from rookery.mcp.server_sign_in import Credentials
 
 if TYPE_CHECKING:
