@@ -191,7 +191,7 @@ def _with_web(
 
         problems += faulty_entries(settings.web.hosts, "web.hosts")
     if network and (settings.web.search or model.provider in SEARCHING):
-        from rookery.app.search_choice import SearchChoice
+        from rookery.app.open_models import SearchChoice
 
         search = SearchChoice(settings, model, places.keys_file, limits)
         if search.problem:
