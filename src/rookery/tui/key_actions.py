@@ -274,7 +274,7 @@ class KeyActions(TaskController):
 
     def action_choose_theme(self, name: str = "") -> None:
         """Use the theme, or list all of them."""
-        from rookery.tui.screens.theme_screen import ThemeScreen
+        from rookery.tui.screens.setting_screens import ThemeScreen
 
         for problem in load_themes(self.themes_folder) if self.themes_folder else ():
             self.toast(str(problem), "warning")

@@ -212,7 +212,7 @@ COMMANDS = (
         "permissions",
         "level and rules: what happens without asking",
         "[LEVEL | remove ID]",
-        screen="permission_screen.PermissionScreen",
+        screen="setting_screens.PermissionScreen",
     ),
     ScreenCommand("intent", "select another intent", "[ID]", screen="choice_screens.IntentScreen"),
     ScreenCommand("queue", "queued messages", "[drop N]", screen="choice_screens.QueueScreen"),
@@ -222,9 +222,9 @@ COMMANDS = (
     ScreenCommand("cost", "cost of each request", screen="info_screens.CostScreen"),
     ScreenCommand("diff", "what this session changed", do=_diff),
     ScreenCommand(
-        "context", "how the context window is used", screen="context_screens.ContextScreen"
+        "context", "how the context window is used", screen="setting_screens.ContextScreen"
     ),
-    ScreenCommand("memory", "rule files in use; edit one", screen="context_screens.MemoryScreen"),
+    ScreenCommand("memory", "rule files in use; edit one", screen="setting_screens.MemoryScreen"),
     ScreenCommand("condense", "summarise the conversation"),
     ScreenCommand("bg", "move the running command to the background"),
     ScreenCommand("stop", "end the running command, or an agent", "[AGENT]"),

@@ -21,8 +21,8 @@ from rookery.tui.own_commands import COMMANDS
 from rookery.tui.picker_control import TodoPanel
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScreen
-from rookery.tui.screens.context_screens import ContextScreen, MemoryScreen
 from rookery.tui.screens.info_screens import CostScreen, HelpScreen
+from rookery.tui.screens.setting_screens import ContextScreen, MemoryScreen
 from rookery.tui.screens.side_screen import KeyLine, SideScreen
 from rookery.tui.screens.task_screens import ConfirmScreen, TaskListScreen, TreeScreen
 from rookery.tui.theme import DARK, LIGHT, THEMES

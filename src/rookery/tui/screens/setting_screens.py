@@ -1,4 +1,4 @@
-"""The screen for the level and the rules: what happens without asking."""
+"""The screens for the level and the rules, the context window, the rule files, and the theme."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -8,16 +8,24 @@ from textual.binding import BindingType
 
 from rookery.core.commands import RemoveRule, SwitchApproval
 from rookery.core.levels import ALWAYS_ASK, level_named
-from rookery.core.queries import AskPermissions, KnownRule
+from rookery.core.queries import AskContext, AskPermissions, ContextPart, KnownContext, KnownRule
 from rookery.core.text.characters import best_matches
-from rookery.tui.keys import PERMISSION_KEYS
-from rookery.tui.pick_list import ListScreen
+from rookery.core.text.terminal_text import counted
+from rookery.errors import CommandRejected
+from rookery.protocol.context_text import NO_RULES, file_path, rules_files, usage_lines
+from rookery.tui.interfaces import Controller
+from rookery.tui.keys import MEMORY_KEYS, PERMISSION_KEYS, THEME_KEYS
+from rookery.tui.pick_list import ListScreen, PickList, run_latest
 from rookery.tui.pickers import two_columns
+from rookery.tui.rows.lines import column, wrapped
+from rookery.tui.screens.side_screen import ReadingScreen
 from rookery.tui.short_texts import one_line
-from rookery.tui.theme import Theme
+from rookery.tui.theme import THEMES, Theme, theme_of
 
 MAX_ROWS = 500
+NAME_COLUMNS = 20
 GUARD_ROW = KnownRule(id="always ask", text=ALWAYS_ASK)
+_SAMPLE = (("accent", "accent"), ("good", "good"), ("warning", "warning"), ("bad", "bad"))
 
 
 class PermissionScreen(ListScreen[KnownRule]):
@@ -70,3 +78,104 @@ class PermissionScreen(ListScreen[KnownRule]):
 
 def _rule_words(rule: KnownRule) -> str:
     return f"{rule.id} {rule.text}"
+
+
+class ContextScreen(ReadingScreen[None]):
+    """Shows how the session uses the context window."""
+
+    TITLE_TEXT = "Context"
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        run_latest(self, self._load)
+
+    async def _load(self) -> None:
+        try:
+            known = await self._controller.ask(AskContext(task_id=self._controller.task_id or ""))
+        except CommandRejected as refusal:
+            lines = [str(refusal)]
+        else:
+            lines = list(usage_lines(known))
+        self.write(lambda width: _drawn(lines, width, theme_of(self)))
+
+
+def _drawn(lines: Sequence[str], width: int, theme: Theme) -> list[Text]:
+    drawn: list[Text] = []
+    for line in lines:
+        ink = theme.fg(theme.muted) if line.startswith("  ") else theme.fg(theme.text)
+        drawn += wrapped(Text(line, ink), width)
+    return drawn
+
+
+class MemoryScreen(ListScreen[ContextPart]):
+    """Lists the rule files in use, and opens one in the user's editor."""
+
+    TITLE_TEXT = "Rules files"
+    NOTHING = NO_RULES
+    BINDINGS: ClassVar[list[BindingType]] = MEMORY_KEYS
+
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
+        self._known = KnownContext()
+
+    async def find(self, words: str) -> Sequence[ContextPart]:
+        task_id = self._controller.task_id or ""
+        self._known = await self._controller.ask(AskContext(task_id=task_id))
+        return best_matches(rules_files(self._known), words, MAX_ROWS, self.name_of)
+
+    async def take(self, item: ContextPart) -> None:
+        self.dismiss(None)
+        self._controller.press(f"edit_file({file_path(item, self._known)!r})")
+
+    def name_of(self, item: ContextPart) -> str:
+        return item.path
+
+    def draw(self, item: ContextPart, width: int, theme: Theme) -> Text:
+        size = f"{counted(item.tokens, 'token')}, {item.source}"
+        return two_columns(item.path, size, min(50, width * 2 // 3), width, theme)
+
+
+class ThemeScreen(ListScreen[Theme]):
+    """Lists the themes, and shows each while it is marked."""
+
+    TITLE_TEXT = "Theme"
+    NOTHING = "No matching theme."
+    BINDINGS: ClassVar[list[BindingType]] = THEME_KEYS
+
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
+        self._before = self.app.theme
+
+    async def find(self, words: str) -> Sequence[Theme]:
+        return best_matches(list(THEMES.values()), words, len(THEMES), self.name_of)
+
+    @property
+    def current(self) -> str:
+        return self._before
+
+    def on_pick_list_marked(self, message: PickList.Marked) -> None:
+        message.stop()
+        if (theme := self.list.marked) and self._found_for is not None:
+            self._controller.press(f"use_theme({theme.name!r})")
+
+    async def take(self, item: Theme) -> None:
+        self.dismiss(None)
+        self._controller.press(f"use_theme({item.name!r})")
+        keep = f"To keep it: rookery config set ui.theme {item.name}"
+        self._controller.toast(f"Theme: {item.name}. {keep}", "success")
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+        self._controller.press(f"use_theme({self._before!r})")
+
+    def name_of(self, item: Theme) -> str:
+        return item.name
+
+    def draw(self, item: Theme, width: int, theme: Theme) -> Text:
+        line = column(Text(item.name, theme.fg(theme.text)), NAME_COLUMNS)
+        line.append(" text ", item.on(item.text, item.background))
+        for word, colour in _SAMPLE:
+            line.append(f" {word} ", item.on(getattr(item, colour), item.background))
+        line.append(" + added ", item.on(item.text, item.added))
+        line.append(" − removed ", item.on(item.text, item.removed))
+        return line
