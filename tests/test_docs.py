@@ -23,7 +23,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_provider_is_in_the_table_with_its_url_and_key_variable(name: str):
-    row = next(line for line in PROVIDERS.splitlines() if line.startswith(f"| `{name}` |"))
+    row = next((line for line in PROVIDERS.splitlines() if line.startswith(f"| `{name}` |")), "")
+    assert row, "add a row to the table in docs/providers.md"
     assert BASE_URLS.get(name, "-m FILE.") in row
     assert KEY_VARIABLES.get(name, "none") in row
 

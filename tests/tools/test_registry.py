@@ -167,6 +167,7 @@ async def test_the_audit_hook_sees_effects(tmp_path: Path):
 async def test_without_its_own_permit_a_call_does_nothing(tmp_path: Path, name: str, forged: str):
     here = bench(tmp_path)
     action = await here.prepare(all_tools()[name], **CALLS[name])
+    assert action.reads or action.changes or action.command, "it does nothing to TEXT: extend that"
     before = tree(here.root)
     with effects() as received, pytest.raises(Denied):
         await action.perform(FORGED[forged])
