@@ -280,7 +280,7 @@ def test_a_project_folder_that_is_a_file_holds_no_settings(user_file: Path, work
 @pytest.mark.parametrize(
     ("user", "project", "variable", "flag", "value", "origin"),
     [
-        (None, None, None, None, 200, "default"),
+        (None, None, None, None, Settings().max_requests, "default"),
         (150, None, None, None, 150, "user"),
         (None, 100, None, None, 100, "project"),
         (150, 100, None, None, 100, "project"),
@@ -425,8 +425,8 @@ def test_a_project_may_tighten_settings(
             "a project can only lower it, so commands.timeout = 1801 was ignored; remove it.",
         ),
         (
-            "[limits]\nread_lines = 2001",
-            "a project can only lower it, so limits.read_lines = 2001 was ignored; remove it.",
+            "[limits]\nread_lines = 100_000",
+            "a project can only lower it, so limits.read_lines = 100000 was ignored; remove it.",
         ),
         *(
             (text, f"{key} cannot be set by a project; set it in USER if you want it.")
@@ -479,7 +479,9 @@ def test_every_value_is_explained(user_file: Path, project_file: Path, workspace
     assert rows["approval"] == ExplainedSetting("approval", '"ask"', str(project_file))
     assert rows["mode"] == ExplainedSetting("mode", '"ask"', "ROOKERY_MODE")
     assert rows["max_cost"] == ExplainedSetting("max_cost", "2", "flag")
-    assert rows["limits.read_lines"] == ExplainedSetting("limits.read_lines", "2000", "default")
+    assert rows["limits.read_lines"] == ExplainedSetting(
+        "limits.read_lines", str(Settings().limits.read_lines), "default"
+    )
     assert rows['models."a.b".window'] == ExplainedSetting(
         'models."a.b".window', "5", str(user_file)
     )

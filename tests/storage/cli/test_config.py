@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.main import run
+from rookery.core.settings import Settings
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 
@@ -188,7 +189,8 @@ class TestExplain:
         project.write_text("max_requests = 5\n")
         text = said(capsys, "explain", "max_requests")
         assert "Requests to the model after which you are asked" in text
-        assert [line.split()[-1] for line in text.splitlines()[3:]] == ["set", "5", "50", "200"]
+        usual = str(Settings().max_requests)
+        assert [line.split()[-1] for line in text.splitlines()[3:]] == ["set", "5", "50", usual]
         assert f"→ {project}" in text
         monkeypatch.setenv("ROOKERY_MAX_REQUESTS", "9")
         assert "→ ROOKERY_MAX_REQUESTS" in said(capsys, "explain", "max_requests")
