@@ -107,11 +107,6 @@ def test_makefiles_packages_and_build_files_have_their_own_reasons():
     assert protected("tools/justfile", new=True) == RUN_BY_BUILDS
 
 
-def test_the_project_folder_may_have_another_name():
-    assert protected("a/.other/b", new=False, product_folder=".other")
-    assert not protected("a/.rookery/b", new=False, product_folder=".other")
-
-
 def test_every_reason_reads_as_a_reason():
     reasons = [why for why, _ in ALWAYS + WHEN_NEW]
     assert all(why[0].islower() or why.startswith("CI ") for why in reasons)

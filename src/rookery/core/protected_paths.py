@@ -123,9 +123,6 @@ def _places(home: str, own: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
     return frozenset(map(folded_names, (*at_home, *SYSTEM_CREDENTIALS, *own)))
 
 
-VERSION = 4
-"""Incremented with every change of the list."""
-
 IGNORE_FILES = (f".{NAME}ignore", ".rooignore")
 """They list what is hidden from the agent."""
 
@@ -220,13 +217,13 @@ PARTS_OF_A_REPOSITORY = ("HEAD", "objects", "refs")
 Rows: TypeAlias = tuple[tuple[str, str], ...]
 
 
-def protected(path: str, *, new: bool, product_folder: str = PROJECT_FOLDER) -> str:
+def protected(path: str, *, new: bool) -> str:
     """Why changing the file always needs approval; empty if it does not.
 
     `new` if the file does not exist yet.
     """
     try:
-        return _why(folded_names(path), new=new, product_folder=folded(product_folder))
+        return _why(folded_names(path), new=new)
     except Exception:
         return UNCHECKED  # whatever cannot be matched must not pass for harmless
 
@@ -252,8 +249,8 @@ def _scripts(text: str) -> object:
     return content.get("scripts") or {}
 
 
-def _why(names: Sequence[str], *, new: bool, product_folder: str) -> str:
-    if product_folder in names:
+def _why(names: Sequence[str], *, new: bool) -> str:
+    if PROJECT_FOLDER in names:
         return _OWN
     path = "/".join(names)
     return _reason(ALWAYS, path) or (_reason(WHEN_NEW, path) if new else "")
