@@ -109,10 +109,13 @@ def _shorter_arguments(arguments: Mapping[str, Any], longest: int) -> Mapping[st
     return cut if len(spelled) <= 4 * longest else {"left_out": shorter(spelled, longest)}
 
 
-def times_repeated(recent: tuple[str, ...], key: str, longest_cycle: int = 3) -> int:
+LONGEST_CYCLE = 3
+
+
+def times_repeated(recent: tuple[str, ...], key: str) -> int:
     """How often the latest calls already went through the cycle that this call would close."""
     walk = (*recent, key)
-    return max(_laps(walk, cycle) for cycle in range(1, longest_cycle + 1))
+    return max(_laps(walk, cycle) for cycle in range(1, LONGEST_CYCLE + 1))
 
 
 def _laps(walk: tuple[str, ...], cycle: int) -> int:
