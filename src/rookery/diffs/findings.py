@@ -116,11 +116,6 @@ def cleaned(finding: ReviewFinding) -> ReviewFinding:
     )
 
 
-def worst(findings: Iterable[ReviewFinding]) -> Severity | None:
-    found = {finding.severity for finding in findings}
-    return next((severity for severity in SEVERITIES if severity in found), None)
-
-
 def _plain_path(path: str) -> str:
     return re.sub(r"^(?:\./|[ab]/)", "", path.strip())
 
