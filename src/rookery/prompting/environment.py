@@ -104,12 +104,12 @@ class EnvironmentDetails(Struct, frozen=True, kw_only=True):
     """Rules for the files that the model has seen, by title."""
 
 
-def format_time(now: int, zone: str = "") -> str:
+def format_time(now: int) -> str:
     """Format a time in milliseconds to the minute: in UTC, with the user's time zone."""
     at = datetime.fromtimestamp(now / 1000, UTC).replace(second=0, microsecond=0)
     local = at.astimezone()
     offset = local.strftime("%z")
-    named = zone or local.tzname() or "UTC"
+    named = local.tzname() or "UTC"
     away = f"UTC{offset[:3]}:{offset[3:]}"
     return f"{at.strftime('%Y-%m-%dT%H:%MZ')} (the user's time zone: {named}, {away})"
 
