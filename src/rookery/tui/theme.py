@@ -42,8 +42,8 @@ class Theme(Struct, frozen=True, kw_only=True):
     def fg(self, colour: str, *, bold: bool = False, italic: bool = False) -> Style:
         return Style(color=colour, bold=bold or None, italic=italic or None)
 
-    def on(self, colour: str, ground: str, *, bold: bool = False) -> Style:
-        return Style(color=colour, bgcolor=ground, bold=bold or None)
+    def on(self, colour: str, ground: str) -> Style:
+        return Style(color=colour, bgcolor=ground)
 
 
 _DARK = Theme(
