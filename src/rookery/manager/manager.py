@@ -20,9 +20,7 @@ from msgspec.structs import replace
 from rookery.errors import CommandRejected
 from rookery.manager.dependencies import Dependencies, FleetView, TrustedFolders
 from rookery.manager.handlers.change_counts import ChangeCounts
-from rookery.manager.handlers.fleet_handler import FleetHandler
-from rookery.manager.handlers.list_handler import ListHandler, spent_today
-from rookery.manager.handlers.pull_request_handler import PullRequestHandler
+from rookery.manager.handlers.list_handler import FleetHandler, ListHandler, spent_today
 from rookery.manager.handlers.review_handler import ReviewHandler
 from rookery.manager.handlers.router import Handler, Handlers, ReadOnlyHandlers, Router
 from rookery.manager.handlers.schedule_handler import ScheduleHandler
@@ -34,7 +32,7 @@ from rookery.manager.handlers.undo_handler import UndoHandler
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_handler import WorktreeHandler
 from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts, WorktreeSetup
-from rookery.manager.handlers.worktree_tools import WorktreeToolsHandler
+from rookery.manager.handlers.worktree_tools import PullRequestHandler, WorktreeToolsHandler
 from rookery.manager.requests import ListDevices, ReadPushKey, RevokeDevice, SubscribePush
 from rookery.manager.schedules.scheduler import Scheduler
 from rookery.manager.sessions.session_folders import Workspaces

@@ -17,7 +17,7 @@ from msgspec import Struct
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
 from rookery.manager.dependencies import FleetView
-from rookery.manager.handlers.fleet_handler import NO_FLEET
+from rookery.manager.handlers.list_handler import NO_FLEET
 from rookery.manager.handlers.router import Router, reply_to_json, request_from_json
 from rookery.manager.handlers.terminals import ShellTerminal, TerminalSize
 from rookery.manager.rendering.markdown_html import make_ready

@@ -1,4 +1,5 @@
-"""Requests about the list as a whole: search, order, many sessions at once, commands, cost.
+"""Requests about the list as a whole: search, order, many sessions at once, commands, cost. And
+about the fleet that the manager was given with `--database`.
 
 Search and cost come from the index of all journals, as `rookery search` does; nothing is computed
 a second time. Sub-tasks belong to the session that started them.
@@ -17,17 +18,27 @@ from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.core.facts import Usage
+from rookery.core.fleet_rows import FleetListing
 from rookery.core.folds.run_tallies import added
 from rookery.errors import CommandRejected
-from rookery.manager.dependencies import Dependencies, StoredSpending, StoredTask, StoredTasks
+from rookery.manager.dependencies import (
+    Dependencies,
+    FleetView,
+    StoredSpending,
+    StoredTask,
+    StoredTasks,
+)
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.list_requests import (
+    AnswerFleetSession,
+    CancelFleetSession,
     ChangeSessions,
     CostRow,
     Costs,
     FoundSession,
     IssueRow,
     ListCommands,
+    ListFleet,
     ListIssues,
     PinSession,
     ReadCosts,
@@ -45,6 +56,8 @@ LONGEST_TAG = 24
 MOST_TAGS = 8
 MOST_DAYS = 3660
 GH_SECONDS = 20.0
+MOST_SESSIONS = 1_000
+NO_FLEET = "This manager shows no fleet. Start it with --database."
 _CHANGES = {
     "archive": {"archived": True},
     "unarchive": {"archived": False},
@@ -259,3 +272,37 @@ def _by_cost(rows: Iterable[CostRow]) -> tuple[CostRow, ...]:
         return -(row.cost or 0.0), -row.tokens_in - row.tokens_out, row.name
 
     return tuple(sorted(rows, key=rank))
+
+
+class FleetHandler:
+    def __init__(self, fleet: FleetView | None) -> None:
+        self._fleet = fleet
+
+    @property
+    def handlers(self) -> Handlers:
+        return {
+            ListFleet: self._list,
+            AnswerFleetSession: self._answer,
+            CancelFleetSession: self._cancel,
+        }
+
+    async def _list(self, request: ListFleet) -> FleetListing:
+        if not 1 <= request.most <= MOST_SESSIONS:
+            raise CommandRejected(f"most must be a number from 1 to {MOST_SESSIONS}.")
+        return await self._open.listing(request.most)
+
+    async def _answer(self, request: AnswerFleetSession) -> Done:
+        if request.reply == "message" and not request.text.strip():
+            raise CommandRejected("The answer is empty.")
+        await self._open.answer(request.id, request.reply, request.text, request.digest)
+        return Done()
+
+    async def _cancel(self, request: CancelFleetSession) -> Done:
+        await self._open.cancel(request.id)
+        return Done()
+
+    @property
+    def _open(self) -> FleetView:
+        if not self._fleet:
+            raise CommandRejected(NO_FLEET)
+        return self._fleet

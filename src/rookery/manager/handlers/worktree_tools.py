@@ -1,4 +1,5 @@
-"""Requests about a worktree in use: update it, read its script's output, open it in an editor.
+"""Requests about a worktree in use: update it, read its script's output, open it in an editor, and
+handle its pull request.
 
 An editor is run only if the user configured it, or if it is found in the PATH outside the project.
 """
@@ -7,6 +8,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -20,10 +22,13 @@ from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_handler import saved_work_notes
 from rookery.manager.handlers.worktree_scripts import RunScripts
-from rookery.manager.shown_rows import Done, EditorRow, ScriptLog
+from rookery.manager.shown_rows import Done, EditorRow, PullRequestRow, ScriptLog, WorktreeRow
+from rookery.manager.worktrees.forge import ReviewComment, comments_message
 from rookery.platform.disk import reason
 from rookery.platform.own_programs import find_own_program
-from rookery.platform.paths import within_any
+from rookery.platform.paths import visible, within_any
+from rookery.platform.worktree_git import Fetching
+from rookery.platform.worktree_values import Worktree, counted
 
 SHOWN_LOG = 64 * KIB
 CONFIGURED, VISUAL = "configured", "visual"
@@ -171,3 +176,81 @@ def _end_of(log: Path) -> str:
             return file.read(SHOWN_LOG).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
+
+
+class PullRequestHandler:
+    def __init__(self, access: WorktreeAccess, fetching: Fetching) -> None:
+        self._access = access
+        self._operations = access.operations
+        self._protocols = fetching.protocols
+
+    @property
+    def handlers(self) -> Handlers:
+        return {
+            asked.ReadPullRequest: self._read,
+            asked.CreatePullRequest: self._create,
+            asked.BringReviewComments: self._bring_comments,
+            asked.ImportPullRequest: self._import,
+        }
+
+    async def _read(self, request: asked.ReadPullRequest) -> PullRequestRow:
+        return await self._pull_request(await self._worktree(request.worktree_id))
+
+    async def _create(self, request: asked.CreatePullRequest) -> PullRequestRow:
+        worktree = await self._worktree(request.worktree_id)
+        if not request.title.strip():
+            raise CommandRejected("Give a title for the pull request.")
+        create = partial(
+            self._operations.create_pull_request,
+            worktree,
+            self._protocols,
+            title=request.title,
+            body=request.body,
+            draft=request.draft,
+        )
+        return self._show(worktree, await self._access.run(create))
+
+    async def _bring_comments(self, request: asked.BringReviewComments) -> Done:
+        worktree = await self._worktree(request.worktree_id)
+        session_id = next(iter(self._access.sessions_in(worktree)), "")
+        if not session_id:
+            raise CommandRejected(f"No session works in {worktree.branch}.")
+        found = await self._pull_request(worktree)
+        if not found.number:
+            raise CommandRejected(f"{worktree.branch} has no pull request.")
+        read = partial(self._operations.review_comments, self._protocols, number=found.number)
+        comments: list[ReviewComment] = await self._access.run(read)
+        if not comments:
+            return Done(notes=(f"Pull request {found.number} has no comments.",))
+        message = comments_message(found.number, comments)
+        await self._access.supervisor.send(session_id, message)
+        return Done(notes=(f"Sent {counted(len(comments), 'comment')} to the session.",))
+
+    async def _import(self, request: asked.ImportPullRequest) -> WorktreeRow:
+        fetch = partial(self._operations.fetch_pull_request, self._protocols, number=request.number)
+        branch: str = await self._access.run(fetch)
+        made = await self._access.run(partial(self._operations.import_branch, branch))
+        worktree = made.worktree
+        return WorktreeRow(
+            id=worktree.id,
+            branch=worktree.branch,
+            path=visible(worktree.path),
+            parent_branch=worktree.parent_branch,
+            imported=worktree.imported,
+        )
+
+    async def _pull_request(self, worktree: Worktree) -> PullRequestRow:
+        read = partial(self._operations.pull_request, worktree, self._protocols)
+        return self._show(worktree, await self._access.run(read))
+
+    def _show(self, worktree: Worktree, found: PullRequestRow) -> PullRequestRow:
+        """Show it with the sessions of the worktree."""
+        supervisor = self._access.supervisor
+        for session_id in self._access.sessions_in(worktree):
+            with suppress(CommandRejected):  # a session of a terminal
+                supervisor.find(session_id).pull_request = found if found.number else None
+                supervisor.changed(session_id)
+        return found
+
+    async def _worktree(self, worktree_id: str) -> Worktree:
+        return (await self._access.find(worktree_id)).worktree
