@@ -83,3 +83,10 @@ class ProviderError(RookeryError):
         self.kind = kind
         self.status = status
         self.retry_after = retry_after
+
+
+def first_error(error: BaseException) -> BaseException:
+    """The first one in nested groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

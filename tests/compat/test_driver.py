@@ -16,13 +16,13 @@ from rookery.compat.driver import (
     LineReader,
     OutputQueue,
     Wakeup,
-    cause_of,
     unanswered,
 )
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.asks import AskKind
 from rookery.core.commands import OpenTask
 from rookery.core.facts import Event, Noted, TaskOpened
+from rookery.errors import first_error
 from rookery.protocol.attend import Fate, RunEnd
 from support.scripted_host import ScriptedHost
 
@@ -175,4 +175,4 @@ def test_an_unanswered_question_names_its_kind_and_its_session():
 
 def test_the_cause_is_the_first_error_of_a_group():
     first = ValueError("first")
-    assert cause_of(ExceptionGroup("", [ExceptionGroup("", [first]), KeyError("x")])) is first
+    assert first_error(ExceptionGroup("", [ExceptionGroup("", [first]), KeyError("x")])) is first

@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from rookery.api.sessions import Answers, OpenSession, TurnResult, first_error
+from rookery.api.sessions import Answers, OpenSession, TurnResult
 from rookery.app.additions import AddedHook, Additions, Veto
 from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice, choose_model
@@ -25,7 +25,7 @@ from rookery.core.levels import Level
 from rookery.core.settings import Settings
 from rookery.engine.ports.model import Provider
 from rookery.engine.ports.tool import Tool
-from rookery.errors import UsageError
+from rookery.errors import UsageError, first_error
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.codec import Host

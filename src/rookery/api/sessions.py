@@ -26,7 +26,7 @@ from rookery.core.facts import (
     TaskClosed,
     TaskFailed,
 )
-from rookery.errors import CommandRejected, RookeryError, UsageError
+from rookery.errors import CommandRejected, RookeryError, UsageError, first_error
 from rookery.protocol.codec import Host
 from rookery.protocol.outcomes import DECIDE_YOURSELF, NOT_APPROVED
 
@@ -277,10 +277,3 @@ def _ends_turn(asked: Asked) -> bool:
 
 def _task_event(task_id: str, event: Event) -> TaskEvent:
     return TaskEvent(session_id=task_id, seq=event.seq, ts=event.ts, fact=event.fact)
-
-
-def first_error(error: BaseException) -> BaseException:
-    """The first exception in nested groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -25,12 +25,12 @@ from rookery.app.extra_tools import GivenByClient
 from rookery.app.model_choice import NoKey
 from rookery.cli.main import task
 from rookery.cli.options import Options
-from rookery.cli.run import KILLED_BY, first_error, handled_signals, open_run, silence_libraries
+from rookery.cli.run import KILLED_BY, handled_signals, open_run, silence_libraries
 from rookery.cli.run_options import Run, prepare
 from rookery.compat.acp.agent import AcpAgent
 from rookery.compat.acp.folders import OpenedFolder, SignInNeeded, WantedFolder
 from rookery.core.queries import KnownTask
-from rookery.errors import SettingsError
+from rookery.errors import SettingsError, first_error
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.channels import Channel, DescriptorStream, LineChannel
 from rookery.storage.sessions import TaskStore

@@ -14,7 +14,6 @@ import click
 from rookery import NAME
 from rookery.cli.command_line import folder_option
 from rookery.cli.reports import Exit, exit_code
-from rookery.cli.run import first_error
 from rookery.cli.serve import socket_for
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text
@@ -29,7 +28,7 @@ from rookery.core.queries import (
     KnownTask,
 )
 from rookery.core.text.terminal_text import harmless, harmless_line, visible_line
-from rookery.errors import CommandRejected, SettingsError
+from rookery.errors import CommandRejected, SettingsError, first_error
 from rookery.plain.display import PlainDisplay
 from rookery.plain.keyboard import Keyboard
 from rookery.plain.prompter import ClientLines, Prompter

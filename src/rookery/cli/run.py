@@ -37,7 +37,7 @@ from rookery.core.commands import ReopenTask
 from rookery.core.facts import Event
 from rookery.core.settings_sections import UiSettings
 from rookery.core.text.terminal_text import harmless
-from rookery.errors import RookeryError, StorageError
+from rookery.errors import RookeryError, StorageError, first_error
 from rookery.platform.user_folders import (
     Places,
     find_places,
@@ -135,13 +135,6 @@ async def _run_hosted(run: Run, client: Client) -> tuple[RunEnd, int]:
     if time_limit.cancelled_caught:
         end = RunEnd(Fate.LEFT, "The time given with --timeout is up.", "timeout")
     return end, handler.killed_by
-
-
-def first_error(error: BaseException) -> BaseException:
-    """Return the first exception in nested groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def handled_signals() -> list[signal.Signals]:

@@ -348,11 +348,3 @@ class DriverConversation:
 def unanswered(ask: str, task_id: str) -> RunEnd:
     """Return the end of a run whose question can no longer be answered."""
     return RunEnd(Fate.LEFT, LEFT_OPEN.format(ask=ask, id=task_id), "needs_human")
-
-
-def cause_of(errors: BaseExceptionGroup[Exception]) -> BaseException:
-    """Return the first exception in nested groups."""
-    cause: BaseException = errors
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    return cause

@@ -48,7 +48,7 @@ from rookery.engine.ports.hooks import LogStore, RuleBook, TaskLogs
 from rookery.engine.ports.workspace import Restored
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Family
-from rookery.errors import CommandRejected, RookeryError, StorageError
+from rookery.errors import CommandRejected, RookeryError, StorageError, first_error
 
 _debug = logging.getLogger(__name__)
 
@@ -218,7 +218,7 @@ class Engine:
             await recover(task, self._stored)
             await task.run()
         except Exception as error:
-            match cause := _root_error(error):
+            match cause := first_error(error):
                 case StorageError():
                     task.log.close(cause)
                     return cause
@@ -298,14 +298,7 @@ def settled_before(events: Sequence[Event], to: int) -> int:
     return to
 
 
-def _root_error(error: Exception) -> Exception:
-    """The first error inside nested exception groups."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _record_failure(log: EventLog, error: Exception) -> None:
+def _record_failure(log: EventLog, error: BaseException) -> None:
     try:
         log.append(TaskFailed(message=f"{type(error).__name__}: {error}"))
     except StorageError as unwritable:

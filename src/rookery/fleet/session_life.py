@@ -32,7 +32,7 @@ from rookery.core.facts import (
 from rookery.core.folds.task_state import fold
 from rookery.core.levels import Level
 from rookery.core.settings import Settings
-from rookery.errors import RookeryError
+from rookery.errors import RookeryError, first_error
 from rookery.faults import kp
 from rookery.fleet.checkouts import (
     PROTOCOLS,
@@ -338,10 +338,3 @@ def lost_changes(events: Sequence[Event], saved: int) -> str:
 
 def _choose(places: Places, settings: Settings) -> ModelChoice:
     return choose_model(settings, os.environ, places.keys_file, None)
-
-
-def first_error(error: BaseException) -> BaseException:
-    """The first exception in nested groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -37,9 +37,8 @@ import msgspec
 from msgspec import Struct
 
 from rookery.core.queries import Asking
-from rookery.errors import RookeryError
+from rookery.errors import RookeryError, first_error
 from rookery.manager.handlers.router import READ_ONLY, reply_from_json, request_to_json
-from rookery.manager.sessions.session_task import first_error
 from rookery.manager.shown_rows import SessionRow
 from rookery.protocol.jsonrpc import Disconnected, RpcError, client_error
 from rookery.protocol.remote import SECONDS_TO_ANSWER, RemoteServer

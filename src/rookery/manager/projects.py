@@ -16,7 +16,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from rookery import NAME
-from rookery.errors import CommandRejected, RookeryError
+from rookery.errors import CommandRejected, RookeryError, first_error
 from rookery.manager.manager import Manager
 from rookery.manager.manager_socket import listening
 from rookery.manager.schedules.schedule_file import has_schedules
@@ -28,7 +28,6 @@ from rookery.manager.sessions.session_store import (
     records_in,
     session_lists,
 )
-from rookery.manager.sessions.session_task import first_error
 from rookery.manager.shown_rows import ProjectRow, WaitingSession
 from rookery.platform.user_folders import Places
 

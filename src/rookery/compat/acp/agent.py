@@ -34,7 +34,7 @@ from rookery.compat.acp.turns import AUTH_REQUIRED
 from rookery.compat.acp.updates import Announced
 from rookery.core.queries import AskAbout, AskModels, AskModes, AskPermissions, KnownTask
 from rookery.core.text.terminal_text import harmless
-from rookery.errors import RookeryError, SettingsError
+from rookery.errors import RookeryError, SettingsError, first_error
 from rookery.protocol.channels import Channel
 from rookery.protocol.codec import Host
 from rookery.protocol.jsonrpc import (
@@ -224,7 +224,7 @@ class AcpAgent:
                 await kept.closing.wait()
                 group.cancel_scope.cancel()
         except Exception as error:
-            cause = _first_error(error)
+            cause = first_error(error)
             if kept is None:
                 raise cause from error
             print(f"Error: {harmless(str(cause))}", file=sys.stderr)
@@ -359,9 +359,3 @@ def _listed(task: KnownTask) -> Wire:
 
 def _no_session(session_id: str) -> RpcError:
     return RpcError(NOT_FOUND, f"No such session: {session_id[:60]}. session/list shows them.")
-
-
-def _first_error(error: Exception) -> Exception:
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -31,14 +31,13 @@ from rookery.compat.driver import (
     LineReader,
     OutputQueue,
     Wakeup,
-    cause_of,
     unanswered,
 )
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.commands import ReopenTask
 from rookery.core.facts import ChildBegan, Event, RequestFailed
 from rookery.core.limits import FailureKind
-from rookery.errors import CommandRejected, RookeryError, StorageError
+from rookery.errors import CommandRejected, RookeryError, StorageError, first_error
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
 
@@ -126,7 +125,7 @@ class StreamClient:
 
     def _report_error(self, errors: BaseExceptionGroup[Exception]) -> RunEnd:
         """Report an error and return how the run ends. `report_end` reports storage errors."""
-        error = cause_of(errors)
+        error = first_error(errors)
         if isinstance(error, StorageError):
             return RunEnd(Fate.FAILED, str(error), "storage_failed")
         reason = f"{type(error).__name__}: {error}"

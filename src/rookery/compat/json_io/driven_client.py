@@ -21,7 +21,6 @@ from rookery.compat.driver import (
     LineReader,
     OutputQueue,
     Wakeup,
-    cause_of,
     unanswered,
 )
 from rookery.compat.json_io.carry_out import EngineRequests
@@ -41,7 +40,7 @@ from rookery.core.facts import (
     RequestStarted,
 )
 from rookery.core.queries import AskAbout
-from rookery.errors import StorageError
+from rookery.errors import StorageError, first_error
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
 from rookery.protocol.outcomes import code_of_failure
@@ -120,7 +119,7 @@ class EngineMessagesClient:
 
     def _report_error(self, errors: BaseExceptionGroup[Exception]) -> None:
         """Report an error. Storage errors are reported in `report_end`."""
-        cause = cause_of(errors)
+        cause = first_error(errors)
         if not isinstance(cause, StorageError):
             self._sender.send_last([error(f"{type(cause).__name__}: {cause}")])
 

@@ -33,7 +33,7 @@ from rookery.compat.mcp_server.tool_list import (
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import Event
 from rookery.core.queries import AskAbout, AskModels, AskModes, KnownTask
-from rookery.errors import RookeryError, SettingsError
+from rookery.errors import RookeryError, SettingsError, first_error
 from rookery.protocol.channels import Channel
 from rookery.protocol.codec import Host
 from rookery.protocol.jsonrpc import (
@@ -147,7 +147,7 @@ class SessionServer:
             ours, rest = group.split(RookeryError)
             if rest or ours is None:
                 raise
-            return _tool_error(str(_first(ours)))
+            return _tool_error(str(first_error(ours)))
 
     async def _perform(self, arguments: Struct, progress: Callable[[str], None]) -> object:
         match arguments:
@@ -320,9 +320,3 @@ def _tool_result(value: object) -> dict[str, Any]:
 
 def _tool_error(sentence: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": sentence}], "isError": True}
-
-
-def _first(group: BaseException) -> BaseException:
-    while isinstance(group, BaseExceptionGroup):
-        group = group.exceptions[0]
-    return group

@@ -17,7 +17,7 @@ from rookery import NAME
 from rookery.cli.command_line import resolve_folder
 from rookery.cli.main import hide_key
 from rookery.cli.reports import Exit
-from rookery.errors import SettingsError, StorageError
+from rookery.errors import SettingsError, StorageError, first_error
 from rookery.platform.user_folders import Places, find_places
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ def _run(
     if any(find_spec(package) is None for package in NEEDED):
         raise SettingsError(f"The page needs more packages. In your clone of {NAME}, run: make web")
     from rookery.manager.cli.manager_server import ManagerOptions
-    from rookery.manager.sessions.session_task import first_error
     from rookery.manager.web.listeners import ListenOptions
 
     options = ManagerOptions(

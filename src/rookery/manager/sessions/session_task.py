@@ -17,7 +17,7 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, ChildBegan, Event, TaskFailed, TaskReopened, ToolFinished
 from rookery.core.folds.view import View, changes, see
 from rookery.core.message import Message, newest_first
-from rookery.errors import CommandRejected
+from rookery.errors import CommandRejected, first_error
 from rookery.manager.sessions.session_events import (
     ActivityEvent,
     AgentAsked,
@@ -236,12 +236,6 @@ async def events_of(host: Host, task: FollowedTask) -> AsyncGenerator[Event, Non
 
 def closable(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
     return cast(AsyncGenerator[Event, None], events)
-
-
-def first_error(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def last_ask(messages: Sequence[Message]) -> PendingAsk | None:
