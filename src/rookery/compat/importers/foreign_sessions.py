@@ -220,6 +220,15 @@ def first_records(path: Path) -> list[Record]:
     return [found for line in lines if (found := _decoded(line, "", skipped))]
 
 
+def beginning(path: Path) -> str:
+    """The first text of a file; empty if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
 def measured(path: Path) -> tuple[int, int]:
     """When a file was changed, in milliseconds, and its size; zeros if it is gone."""
     try:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rookery.compat.importers.foreign_sessions import (
-    HEAD,
     LARGEST_FILE,
     TOO_LARGE,
     AgentEntry,
@@ -21,6 +20,7 @@ from rookery.compat.importers.foreign_sessions import (
     Record,
     ResultEntry,
     UserEntry,
+    beginning,
     decode,
     files_below,
     inline_image,
@@ -56,26 +56,18 @@ def _find(root: Path) -> Iterator[ForeignSession]:
 
 def _listed(path: Path) -> ForeignSession:
     """From the beginning of the file only."""
-    head = _beginning(path)
+    head = beginning(path)
     updated, size = measured(path)
     return ForeignSession(
         agent="gemini",
         id=_field(_ID, head) or path.stem.removeprefix("session-"),
         path=path,
-        folder=_beginning(path.parent.parent / ".project_root").strip(),
+        folder=beginning(path.parent.parent / ".project_root").strip(),
         folder_hash=_field(_HASH, head),
         title=_field(_SUMMARY, head) or _field(_FIRST_WORDS, head),
         updated=updated,
         size=size,
     )
-
-
-def _beginning(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(HEAD).decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def _field(pattern: re.Pattern[str], head: str) -> str:

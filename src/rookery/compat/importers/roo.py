@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from rookery.compat.importers.anthropic_blocks import agent_entry, blocks_of, user_entries
 from rookery.compat.importers.foreign_sessions import (
-    HEAD,
     AgentEntry,
     Entry,
     ForeignSession,
@@ -24,6 +23,7 @@ from rookery.compat.importers.foreign_sessions import (
     ResultEntry,
     SummaryEntry,
     UserEntry,
+    beginning,
     decode,
     dollars,
     files_below,
@@ -99,22 +99,14 @@ def _listed(agent: str, folder: Path, item: Record) -> ForeignSession:
     )
 
 
-def _head(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(HEAD).decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
 def _folder_in(path: Path) -> str:
-    found = _FOLDER.search(_head(path))
+    found = _FOLDER.search(beginning(path))
     return found[1] if found else ""
 
 
 def _first_row(path: Path) -> str:
     """The text of the first row, which is the task."""
-    found = _FIRST_TEXT.search(_head(path))
+    found = _FIRST_TEXT.search(beginning(path))
     try:
         return text(decode(found[1].encode())) if found else ""
     except ValueError:
