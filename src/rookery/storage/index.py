@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.text.characters import is_utf8
 from rookery.errors import StorageError
 from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
 from rookery.platform.locks import file_lock
@@ -129,7 +130,7 @@ class SessionIndex:
     def search(self, words: str, workspace: str | None = None) -> list[SearchHit]:
         """The tasks that contain all of the words, newest first."""
         terms = words.split()
-        if not terms or not _encodable(words):
+        if not terms or not is_utf8(words):  # stored text is
             return []
         passages = self._by_words(terms) or self._by_substring(terms)
         found = [task for task in self.summaries(workspace) if task.id in passages]
@@ -299,15 +300,6 @@ def _is_still_there(journal: Path, reading: _JournalProgress) -> bool:
     with opened_journal(journal) as file:
         file.seek(reading.end - SEAL)
         return file.read(SEAL) == reading.seal
-
-
-def _encodable(words: str) -> bool:
-    """Lone surrogates cannot occur in stored text."""
-    try:
-        words.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _escaped(term: str) -> str:
