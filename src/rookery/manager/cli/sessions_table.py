@@ -15,6 +15,7 @@ from rookery.manager.cli.sessions_list import inbox_lines
 from rookery.manager.list_requests import CostRow, Costs
 from rookery.manager.schedule_requests import ScheduleRow, ScheduleSecret
 from rookery.manager.shown_rows import CheckpointRow, Device, Exported, Started
+from rookery.storage.cli.session_listing import time_of
 
 _IN_SESSION = "In the workspace of this session."
 
@@ -45,7 +46,7 @@ def _intent(row: IntentRow) -> list[str]:
 
 def _record(row: TraceRow) -> list[str]:
     about = row.summary or ", ".join(row.paths)
-    return [_when(row.ts), row.kind, row.intent or "-", row.tool or "-", about]
+    return [time_of(row.ts), row.kind, row.intent or "-", row.tool or "-", about]
 
 
 def _blamed(line: BlamedLine) -> list[str]:
@@ -53,14 +54,7 @@ def _blamed(line: BlamedLine) -> list[str]:
 
 
 def _device(row: Device) -> list[str]:
-    return [row.id, row.name, _when(row.paired), _when(row.seen)]
-
-
-def _when(ts: int) -> str:
-    try:
-        return datetime.fromtimestamp(ts / 1000).strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError, OSError):
-        return "unknown time"
+    return [row.id, row.name, time_of(row.paired), time_of(row.seen)]
 
 
 def _check_switch(request: requests.SwitchSession) -> str:

@@ -34,6 +34,7 @@ from rookery.storage.cli.session_listing import (
     padded,
     paint_for_output,
     short_ids,
+    time_of,
     view_of,
     workspace_option,
 )
@@ -102,7 +103,7 @@ def _spelled(char: str) -> str:
 
 def header(summary: TaskSummary, model: str) -> str:
     """One line that describes a session."""
-    when = _when(summary.created)
+    when = time_of(summary.created)
     tokens = f"{summary.tokens_in:,} tokens in, {summary.tokens_out:,} out"
     parts = [
         f"session {summary.id}",
@@ -114,13 +115,6 @@ def header(summary: TaskSummary, model: str) -> str:
         money(summary.cost),
     ]
     return harmless_line(" · ".join(filter(None, parts)))
-
-
-def _when(ts: int) -> str:
-    try:
-        return datetime.fromtimestamp(ts / 1000).strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError, OSError):
-        return "unknown time"
 
 
 def _tree(

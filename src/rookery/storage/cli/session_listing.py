@@ -342,3 +342,10 @@ def table_style(places: Places, *, folders: bool) -> TableStyle:
         home=os.path.expanduser("~"),
         folders=folders,
     )
+
+
+def time_of(ts: int) -> str:
+    try:
+        return datetime.fromtimestamp(ts / 1000).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return "unknown time"
