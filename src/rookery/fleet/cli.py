@@ -26,6 +26,7 @@ import msgspec
 
 from rookery import NAME
 from rookery.cli.command_line import json_option
+from rookery.cli.main import hide_key
 from rookery.core.levels import Level
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
@@ -47,18 +48,10 @@ is away they try again."""
 _DRAINING = (signal.SIGTERM, signal.SIGINT)
 
 
-def _hide(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    if value:
-        from rookery.cli.command_line import hide_argument
-
-        hide_argument(value)
-    return value
-
-
 def _database(function: F) -> F:
     option = click.option(
         "--database",
-        callback=_hide,
+        callback=hide_key,
         help="The fleet's PostgreSQL database, such as postgresql://host/name. Default: the "
         "variable ROOKERY_FLEET_DATABASE.",
     )
