@@ -19,7 +19,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.cli.run import KILLED_BY
+from rookery.cli.run import KILLED_BY, handled_signals
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import RookeryError, StorageError
 from rookery.platform.user_folders import Places
@@ -82,7 +82,7 @@ async def serve(options: ManagerOptions, setup: ServerSetup) -> int:
     handlers = [DeviceHandler(devices, visitors.disconnect, pusher)]
     open_one = _OpenWhenFree(setup.places, handlers, options.fleet)
     shutdown = _Shutdown()
-    with anyio.open_signal_receiver(*_end_signals()) as signals:
+    with anyio.open_signal_receiver(*handled_signals()) as signals:
         async with (
             anyio.create_task_group() as group,
             open_projects(setup.places, open_one) as projects,
@@ -279,12 +279,6 @@ async def _shut_down(options: ManagerOptions, projects: "Projects") -> None:
     else:
         keep = "keeps" if number == 1 else "keep"
         report(f"{named} {keep} running. To stop: {NAME} sessions stop-all")
-
-
-def _end_signals() -> list[signal.Signals]:
-    """Signals that end the manager, except those its parent ignores, as `nohup` does."""
-    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    return [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 class _Shutdown:
