@@ -11,9 +11,16 @@ from typing import Any
 import jsonschema
 
 from rookery.compat.json_io.message_reader import KINDS
-from rookery.compat.json_io.task_events import NAMES, grants
+from rookery.compat.json_io.task_events import WAITING, grants
 from rookery.protocol.schema import document, ref
 from support.control_stream_schemas import FOLDER, closed
+
+NAMES = (
+    *("taskCreated", "taskStarted", "taskCompleted", "taskAborted", "taskActive"),
+    *WAITING.values(),
+    *("taskDelegated", "taskDelegationCompleted", "taskModeSwitched", "taskAskResponded"),
+    *("taskUserMessage", "queuedMessagesUpdated", "taskToolFailed", "taskTokenUsageUpdated"),
+)
 
 _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}

@@ -136,12 +136,6 @@ WAITING = {
     AskCategory.RESUMABLE: "taskResumable",
     AskCategory.IDLE: "taskIdle",
 }
-NAMES = (
-    *("taskCreated", "taskStarted", "taskCompleted", "taskAborted", "taskActive"),
-    *WAITING.values(),
-    *("taskDelegated", "taskDelegationCompleted", "taskModeSwitched", "taskAskResponded"),
-    *("taskUserMessage", "queuedMessagesUpdated", "taskToolFailed", "taskTokenUsageUpdated"),
-)
 _FAILED = (Ending.FAILED, Ending.MISTAKEN)
 _RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 
