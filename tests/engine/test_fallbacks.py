@@ -16,7 +16,8 @@ from rookery.core.facts import (
 from rookery.core.folds.task_state import fold
 from rookery.core.limits import FailureKind, Limits
 from rookery.errors import ProviderError
-from rookery.providers.scripted import MODEL, Line, ScriptedProvider
+from rookery.providers.scripted import MODEL, Line
+from support.scripted_provider import ScriptedProvider
 from support.stage import TASK, Stage, call, finish, write
 
 pytestmark = pytest.mark.anyio

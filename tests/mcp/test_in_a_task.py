@@ -39,11 +39,11 @@ from rookery.mcp.elicitation import DECLINE
 from rookery.mcp.hub import McpHub
 from rookery.mcp.offered_tools import AlwaysAllowed, ServerGuard
 from rookery.mcp.use_mcp_tool import UseMcpTool
-from rookery.providers.scripted import ScriptedProvider
 from rookery.storage.token_store import TokenStore
 from support.asked_user import AskedBench
 from support.guarded_mcp_server import guarded_server
 from support.mcp_workspace import MISBEHAVING, Bench
+from support.scripted_provider import ScriptedProvider
 from support.stage import Stage, finish
 
 pytestmark = pytest.mark.anyio

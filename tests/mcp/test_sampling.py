@@ -9,9 +9,9 @@ import pytest
 from rookery.core.facts import Noted, Usage
 from rookery.mcp.config import parse
 from rookery.mcp.server_requests import MOST_SAMPLES
-from rookery.providers.scripted import ScriptedProvider
 from support.asked_user import AskedBench
 from support.npm_servers import npm_server
+from support.scripted_provider import ScriptedProvider
 
 pytestmark = pytest.mark.anyio
 

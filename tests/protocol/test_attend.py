@@ -22,7 +22,7 @@ from rookery.protocol.attend import (
     Say,
     attend,
 )
-from rookery.providers.scripted import ScriptedProvider
+from support.scripted_provider import ScriptedProvider
 from support.stage import TASK, Stage, call, finish, write
 
 pytestmark = pytest.mark.anyio

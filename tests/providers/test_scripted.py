@@ -19,7 +19,7 @@ from rookery.engine.ports.model import (
 )
 from rookery.errors import ProviderError, SettingsError
 from rookery.providers.registry import open_provider
-from rookery.providers.scripted import ScriptedProvider
+from support.scripted_provider import ScriptedProvider
 
 pytestmark = pytest.mark.anyio
 

@@ -40,13 +40,14 @@ from rookery.engine.task_deps import Act, Family, TaskDeps
 from rookery.permissions.approval import AllowRules, ApprovalGate
 from rookery.permissions.restrictions import protected_paths
 from rookery.platform.user_folders import find_places
-from rookery.providers.scripted import Line, ScriptedProvider
+from rookery.providers.scripted import Line
 from rookery.storage.sessions import TaskArtifacts, TaskStore
 from rookery.tools.conversation import NewTask
 from rookery.tools.registry import all_tools, spec_of
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
+from support.scripted_provider import ScriptedProvider
 
 TASK = "t1"
 TOOLS = all_tools() | {"new_task": NewTask(lambda: BUILT_IN)}

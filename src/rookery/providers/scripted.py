@@ -1,7 +1,7 @@
 """A provider that says what a script says: for tests, demonstrations and bug reports.
 
-Tests hand a list of scenes to `ScriptedProvider`, one for each request in the order they come.
-People write YAML files: `--provider scripted --model FILE.yaml`.
+People write YAML files: `--provider scripted --model FILE.yaml`. Tests play scenes with
+`performance`.
 
 Which answer of a script is given depends only on the request: after n assistant turns it is the
 answer n + 1. So a task that was killed and resumed by another process goes on where it was.
@@ -43,26 +43,6 @@ _PIECE = re.compile(r"(?s).{1,24}")
 
 Line: TypeAlias = str | Block | Usage | StopReason | ProviderError
 Scene: TypeAlias = Sequence[Line]
-
-
-class ScriptedProvider:
-    """Plays one scene per request and keeps every request it received.
-
-    A scene is a list: text, blocks, a usage, and at the end a stop reason or an error.
-    """
-
-    def __init__(self, scenes: Sequence[Scene], *, model: ModelInfo = MODEL) -> None:
-        self.model = model
-        self.requests: list[ModelRequest] = []
-        self._scenes = scenes
-
-    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
-        number = len(self.requests)
-        self.requests.append(request)
-        return performance(self._scenes, number)
-
-    async def aclose(self) -> None:
-        pass
 
 
 class CallLine(msgspec.Struct, forbid_unknown_fields=True):
