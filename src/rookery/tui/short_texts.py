@@ -78,11 +78,6 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def plural(count: int, noun: str) -> str:
-    """The count with the noun in singular or plural."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 MARK = "▣"
 
 

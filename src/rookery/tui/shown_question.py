@@ -20,10 +20,10 @@ from textual.widgets import Static
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
+from rookery.core.text.terminal_text import counted
 from rookery.tui.question_page import APPROVALS, QuestionStep, body_of, footing_of, page_of
 from rookery.tui.rows.lines import Piece, cut, wrapped
 from rookery.tui.screens.side_screen import TextScrollView
-from rookery.tui.short_texts import plural
 from rookery.tui.theme import Theme, theme_of
 
 ANSWER_DELAY_SECONDS = 0.5
@@ -100,7 +100,7 @@ def keys_line(
             line.append("tab", ink).append(" to answer   ")
             ink = theme.fg(theme.muted, bold=True)
         case KeyState.READY if unread:
-            line.append(f"↓ or End: {plural(unread, 'more line')}, then ", careful)
+            line.append(f"↓ or End: {counted(unread, 'more line')}, then ", careful)
         case KeyState.READY:
             pass
     for key, what in keys:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rookery.core.message import Message, diff_in
 from rookery.core.replies import new_problems
-from rookery.core.text.terminal_text import harmless_line
+from rookery.core.text.terminal_text import counted, harmless_line
 from rookery.tui.rows.lines import (
     Piece,
     ShownRow,
@@ -26,7 +26,6 @@ from rookery.tui.rows.lines import (
     with_margin,
     wrapped,
 )
-from rookery.tui.short_texts import plural
 from rookery.tui.theme import Theme
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})(?:,\d+)? @@(.*)")
@@ -266,7 +265,7 @@ def _result_size(shown: ShownRow, payload: Mapping[str, Any]) -> str:
         return ""
     lines = shown.result.rstrip("\n").split("\n")
     heading = payload.get("tool") == "readFile" and lines[0].startswith("File: ")
-    return plural(len(lines) - heading, "line")
+    return counted(len(lines) - heading, "line")
 
 
 def _has_result(shown: ShownRow, payload: Mapping[str, Any]) -> bool:
@@ -308,7 +307,7 @@ def _edit(diff: str, width: int, theme: Theme) -> list[Piece]:
     lines = draw_diff(beginning, width, theme)
     hidden = diff.rstrip("\n").count("\n") - beginning.count("\n")
     if hidden > 0:
-        lines.append(Text(f"… {plural(hidden, 'more line')}", theme.fg(theme.muted)))
+        lines.append(Text(f"… {counted(hidden, 'more line')}", theme.fg(theme.muted)))
     return as_piece(lines)
 
 
@@ -354,7 +353,7 @@ def output_pieces(shown: ShownRow, width: int, theme: Theme) -> Iterator[Piece]:
     hidden = max(0, len(rows) - COMMAND_LINES)
     lines = [part for row in rows[hidden:] for part in _shortened(row, width - 4, theme)]
     if hidden:
-        more = Text(f"… {plural(hidden, 'line')} above", theme.fg(theme.muted, italic=True))
+        more = Text(f"… {counted(hidden, 'line')} above", theme.fg(theme.muted, italic=True))
         lines.insert(0, more)
     yield from as_piece(indented(lines, bar, bar))
 
@@ -374,4 +373,4 @@ def folded(pieces: Sequence[Piece], most: int, theme: Theme) -> Iterator[Text]:
     yield from lines[:most]
     hidden = len(lines) - most + sum(piece.height for piece in pieces[1:])
     if hidden > 0:
-        yield Text(f"… {plural(hidden, 'more line')}", theme.fg(theme.muted, italic=True))
+        yield Text(f"… {counted(hidden, 'more line')}", theme.fg(theme.muted, italic=True))

@@ -14,7 +14,7 @@ from rookery.core.commands import RestoreFiles, Rewind
 from rookery.core.folds.points import Point, points
 from rookery.core.queries import AskDifferences, AskRehearsal, FileDifference, RestoreRehearsal
 from rookery.core.replies import NO_FILE_PUT_BACK
-from rookery.core.text.terminal_text import harmless_line, visible_line
+from rookery.core.text.terminal_text import counted, harmless_line, visible_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
 from rookery.tui.keys import CHECKPOINT_KEYS, RESTORE_KEYS
@@ -22,7 +22,7 @@ from rookery.tui.pick_list import PickList, run_latest
 from rookery.tui.rows.lines import Piece, cut, indented, wrapped
 from rookery.tui.rows.tool_calls import diff_lines, diff_pieces
 from rookery.tui.screens.side_screen import RELOAD_SECONDS, ReadingScreen
-from rookery.tui.short_texts import clock, one_line, plural
+from rookery.tui.short_texts import clock, one_line
 from rookery.tui.theme import Theme, theme_of
 
 
@@ -235,7 +235,7 @@ class CheckpointScreen(ReadingScreen[None]):
         self._events = len(events)
         found = points(events)[::-1]
         self.list.show(found, nothing="There is nothing to rewind yet.")
-        self.set_subtitle(plural(len(found), "point"))
+        self.set_subtitle(counted(len(found), "point"))
         self._show_changes()
 
     def action_move(self, by: int) -> None:

@@ -24,7 +24,7 @@ from rookery.core.queries import (
     KnownModel,
 )
 from rookery.core.text.characters import best_matches
-from rookery.core.text.terminal_text import harmless, harmless_line
+from rookery.core.text.terminal_text import counted, harmless, harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
 from rookery.tui.keys import (
@@ -38,7 +38,7 @@ from rookery.tui.pick_list import ListScreen, PickList, PickScreen, TextField, r
 from rookery.tui.pickers import two_columns
 from rookery.tui.rows.lines import column, cut
 from rookery.tui.screens.side_screen import RELOAD_SECONDS
-from rookery.tui.short_texts import one_line, plural, short_number
+from rookery.tui.short_texts import one_line, short_number
 from rookery.tui.theme import Theme
 
 
@@ -166,7 +166,7 @@ class QueueScreen(PickScreen[QueuedEntry]):
 def _draw_queued(words: QueuedEntry, width: int, theme: Theme) -> Text:
     line = Text(harmless_line(one_line(words.message.text)), theme.fg(theme.text))
     if words.message.images:
-        line.append(f"  +{plural(len(words.message.images), 'image')}", theme.fg(theme.muted))
+        line.append(f"  +{counted(len(words.message.images), 'image')}", theme.fg(theme.muted))
     return line
 
 

@@ -24,7 +24,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.run_tallies import added
 from rookery.core.folds.view import View
-from rookery.core.text.terminal_text import harmless_line
+from rookery.core.text.terminal_text import counted, harmless_line
 from rookery.protocol.transcript_text import as_markdown, passages
 from rookery.tui.interfaces import Controller
 from rookery.tui.own_commands import COMMANDS
@@ -37,7 +37,7 @@ from rookery.tui.screens.side_screen import (
     key_uses,
     own_bindings,
 )
-from rookery.tui.short_texts import clock, money, one_line, plural, precise_money, short_number
+from rookery.tui.short_texts import clock, money, one_line, precise_money, short_number
 from rookery.tui.theme import Theme, theme_of
 
 
@@ -268,7 +268,7 @@ def _draw_account(account: Account, width: int, theme: Theme) -> Iterator[Text]:
     earlier, recent = account.spendings[:-ROWS], account.spendings[-ROWS:]
     if earlier:
         before = sum_usage(each.usage for each in earlier)
-        words = plural(len(earlier), "earlier request")
+        words = counted(len(earlier), "earlier request")
         muted = theme.fg(theme.muted)
         yield _row("", words, _tokens(before), precise_money(before.cost), width, muted)
     for each in recent:

@@ -24,13 +24,13 @@ from textual.binding import BindingType
 
 from rookery.core.blocks import shorter
 from rookery.core.text.output_preview import Cleaner
-from rookery.core.text.terminal_text import harmless, visible_line
+from rookery.core.text.terminal_text import counted, harmless, visible_line
 from rookery.tui.interfaces import Controller
 from rookery.tui.keys import SHELL_KEYS
 from rookery.tui.pick_list import run_beside
 from rookery.tui.rows.lines import Piece, clean, text_pieces
 from rookery.tui.screens.side_screen import ReadingScreen
-from rookery.tui.short_texts import one_line, plural
+from rookery.tui.short_texts import one_line
 from rookery.tui.theme import Theme, theme_of
 
 LIMIT_SECONDS = 120.0
@@ -292,7 +292,7 @@ class ShellScreen(ReadingScreen[None]):
         if self._end:
             self.dismiss(None)
             command, output = self._line.command, self._line.output.text
-            name = f"$ {one_line(command)} ({plural(len(output.splitlines()), 'line')})"
+            name = f"$ {one_line(command)} ({counted(len(output.splitlines()), 'line')})"
             self._controller.attach_text(name, as_message(command, output, self._end))
 
 

@@ -16,14 +16,14 @@ from rookery.core.facts import ChildBegan, Event, TaskOpened, ToolStarted
 from rookery.core.folds.agent_rows import AgentRow, AgentRows, AgentStatus, agents_in
 from rookery.core.folds.view import View
 from rookery.core.queries import AskTasks, KnownTask
-from rookery.core.text.terminal_text import harmless_line, visible_line
+from rookery.core.text.terminal_text import counted, harmless_line, visible_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
 from rookery.tui.keys import CONFIRM_KEYS, TASK_LIST_KEYS, TREE_KEYS
 from rookery.tui.pick_list import ListScreen, PickList, PickScreen, run_latest
 from rookery.tui.rows.lines import column, cut, wrapped
 from rookery.tui.screens.side_screen import SideScreen
-from rookery.tui.short_texts import Status, ago, money, one_line, plural, short_number, state_mark
+from rookery.tui.short_texts import Status, ago, money, one_line, short_number, state_mark
 from rookery.tui.theme import Theme, theme_of
 
 DETAIL_LINES = 2
@@ -330,7 +330,7 @@ class TreeScreen(PickScreen[Node]):
         if first:
             self.list.mark(controller.task_id)
         cost = sum(node.task.cost or 0.0 for node in nodes)
-        self.set_subtitle(f"{plural(len(nodes), 'task')}   {money(cost)}")
+        self.set_subtitle(f"{counted(len(nodes), 'task')}   {money(cost)}")
 
     def _draw_node(self, node: Node, width: int, theme: Theme) -> Text:
         return draw_node(node, width, theme, here=node.task.task_id == self._controller.task_id)
