@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.core.replies import NEW_PROBLEMS
+from rookery.core.text.terminal_text import counted
 
 ERROR, WARNING = 1, 2
 """Severities of the protocol; the others are hints and are left out."""
@@ -114,10 +115,10 @@ def described_problems(
     errors = [each for found in elsewhere.values() for each in found if each.severity == ERROR]
     if errors:
         files = len({each.path for each in errors})
-        many = f"{_counted(len(errors), 'new error')} in {_counted(files, 'other file')}:"
+        many = f"{counted(len(errors), 'new error')} in {counted(files, 'other file')}:"
         parts.append("\n".join([many, *_capped(errors, MOST_ELSEWHERE, "error")]))
     if solved and not parts:
-        parts.append(f"{_counted(solved, 'problem')} fewer than before this edit.")
+        parts.append(f"{counted(solved, 'problem')} fewer than before this edit.")
     return "\n".join(parts)
 
 
@@ -132,9 +133,5 @@ def _listed(problems: Sequence[Diagnostic]) -> list[str]:
 
 def _capped(problems: Sequence[Diagnostic], most: int, kind: str) -> list[str]:
     left = len(problems) - most
-    more = [f"and {_counted(left, f'more {kind}')}"] if left > 0 else []
+    more = [f"and {counted(left, f'more {kind}')}"] if left > 0 else []
     return [*map(str, problems[:most]), *more]
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
