@@ -140,3 +140,23 @@ async def test_a_plan_that_is_approved_unchanged_is_not_repeated():
         )
         await it.see("› Carry out the plan.")
         assert it.screen.count("Write a.txt") == 1
+
+
+HIDDEN = """\
+[//]: # (comment)
+- [ ] [Read](https://example.org "title") ![picture](target.png)
+```sh info
+```
+| a |
+|---|
+| b | cell |
+"""
+
+
+async def test_a_plan_is_shown_as_it_was_written():
+    """Rendered Markdown would hide words that an approval sends to the model."""
+    async with play(size=(80, 40)) as it:
+        it.host.tell(CompletionOffered(result=HIDDEN, plan="p"), replace(PLAN, plan=HIDDEN))
+        await it.see("Carry out this plan?")
+        shown = [line.strip() for line in it.lines]
+        assert set(HIDDEN.splitlines()) <= set(shown)

@@ -18,7 +18,7 @@ from rookery.core.limits import MEANS_BAD_KEY
 from rookery.core.text.terminal_text import approvable, harmless, plainly_visible, visible_line
 from rookery.protocol.codec import OfferedAnswer, ceiling, followup, suggestions
 from rookery.tui.rows.lines import TAB, Piece, as_pieces, indented, text_pieces, wrapped
-from rookery.tui.rows.markdown import GrowingMarkdownLines
+from rookery.tui.rows.markdown import GrowingMarkdownLines, highlight
 from rookery.tui.rows.tool_calls import diff_pieces, is_edit, parse_payload
 from rookery.tui.theme import Theme
 
@@ -251,9 +251,11 @@ def _other_notes(asked: Asked) -> list[str]:
 
 
 def _suggestions(asked: Asked, at: int, width: int, theme: Theme) -> list[Text | Piece]:
-    text = harmless(asked.plan) or followup(asked.text)[0]
-    question = GrowingMarkdownLines().pieces(text, width, theme)
-    lines: list[Text | Piece] = [*question, Text()]
+    if asked.plan:
+        lines: list[Text | Piece] = [*_plan(asked.plan, width, theme)]
+    else:
+        lines = [*GrowingMarkdownLines().pieces(followup(asked.text)[0], width, theme)]
+    lines.append(Text())
     for number, offered in enumerate(options_of(asked)):
         chosen = number == at
         ink = theme.fg(theme.accent, bold=True) if chosen else theme.fg(theme.text)
@@ -264,6 +266,13 @@ def _suggestions(asked: Asked, at: int, width: int, theme: Theme) -> list[Text |
         words = wrapped(answer, width - mark.cell_len)
         lines += indented(words, mark, Text(" " * mark.cell_len))
     return lines
+
+
+def _plan(plan: str, width: int, theme: Theme) -> Iterator[Text]:
+    """The plan as it was written: rendered Markdown hides comments, targets and titles."""
+    text = approvable(plan).rstrip("\n").expandtabs(TAB)
+    for line in highlight(text, "markdown", theme):
+        yield from wrapped(line, width)
 
 
 LETTERS: dict[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
