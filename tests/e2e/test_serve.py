@@ -115,6 +115,17 @@ async def test_a_remote_client_sees_the_same_events(near: Any, rookery: Installe
         assert await reported(host) == near
 
 
+def test_a_server_runs_in_a_terminal(rookery: Installed):
+    command = [COMMAND, "serve", *rookery.script(SCRIPT)]
+    terminal = TerminalSession(command, cwd=rookery.workspace, environ=rookery.environ, columns=200)
+    with terminal:
+        terminal.wait_for('{"socket": "')
+        listed = rookery.run("attach")
+        assert listed.returncode == 0, listed.stderr
+        terminal.press(CTRL_C)
+        assert terminal.exit_code() == 130
+
+
 def test_the_socket_and_the_token_are_private_to_their_owner(rookery: Installed):
     script = rookery.script(SCRIPT)
     with serving(rookery, *script) as server:

@@ -110,6 +110,15 @@ class Options(Struct, frozen=True, kw_only=True):
             if wrong:
                 raise SettingsError(sentence)
 
+    def check_driver(self) -> None:
+        """Raise `SettingsError` if --json-io has no program on standard input. A server, which is
+        driven over its own connections, may have a terminal there."""
+        if self.json_io and sys.stdin.isatty():
+            raise SettingsError(
+                "--json-io (-i) needs a program on standard input, not a terminal. To start with "
+                'a prompt: rookery "your task"'
+            )
+
     def _session_rules(self) -> Iterator[tuple[bool, str]]:
         yield (
             bool(self.prompt_file and not self.prompt_file.is_file()),
@@ -221,13 +230,6 @@ class Options(Struct, frozen=True, kw_only=True):
         yield (
             self.json_io and (self.once or stream),
             "--json-io cannot be combined with --print or --stdin-prompt-stream.",
-        )
-        yield (
-            self.json_io and sys.stdin.isatty(),
-            (
-                "--json-io (-i) needs a program on standard input, not a terminal. To start with "
-                'a prompt: rookery "your task"'
-            ),
         )
         yield self.intent == "", "--intent is empty; give an id, such as INT-001."
         yield (

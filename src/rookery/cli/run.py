@@ -189,6 +189,7 @@ NO_SCREEN = (
 
 def run_session(options: Options) -> int:
     options.check()
+    options.check_driver()
     standard = find_places(os.environ)
     with _places(options, standard) as places:
         store = TaskStore(places)
