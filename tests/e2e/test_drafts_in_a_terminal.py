@@ -67,3 +67,22 @@ def test_an_early_line_with_enter_is_the_first_message(rookery: Installed, slow:
         terminal.press("Enter")
         terminal.wait_for("› fix it", "✔ Done.", "What next?")
     assert len(rookery.sessions()) == 1
+
+
+def test_an_edited_plan_outlives_a_kill(rookery: Installed, tmp_path: Path):
+    plan = "- calls: [{tool: present_plan, arguments: {plan: '- [ ] The first step'}}]\n"
+    command = [COMMAND, *rookery.script(plan), "--permission-mode", "plan", "go"]
+    editor = tmp_path / "editor"
+    editor.write_text(EDITOR)
+    editor.chmod(0o700)
+    environ = {**rookery.environ, "VISUAL": str(editor)}
+    with TmuxSession(command, cwd=rookery.workspace, environ=environ) as terminal:
+        terminal.wait_for("- [ ] The first step", "Open it in my editor", "↑↓ enter choose")
+        terminal.type("4")
+        terminal.wait_for("- [ ] The edited step", "↑↓ enter choose")
+        os.kill(terminal.pid, signal.SIGKILL)
+        terminal.wait_until_sane()
+    with opened(rookery) as terminal:
+        terminal.wait_for("What should I do?")
+        terminal.press("Up")
+        terminal.wait_for("› - [ ] The edited step")

@@ -6,6 +6,7 @@ import os
 import pty
 import termios
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,6 +14,7 @@ import pytest
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
+from rookery.core.levels import Level
 from rookery.plain.keyboard import Keyboard
 from rookery.plain.prompter import LEFT_AT_PROMPT, Prompter
 from rookery.plain.screen import Screen
@@ -447,3 +449,29 @@ async def test_a_long_question_is_wrapped_between_words():
     screen.sentence(words)
     assert all(len(line) < 80 for line in out.getvalue().splitlines())
     assert out.getvalue().split() == words.split()
+
+
+PLAN = Asked(ask_id="p", ask=AskKind.COMPLETION_RESULT, plan="- [ ] Theirs")
+
+
+async def test_a_comment_goes_with_the_edited_version_of_a_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\necho '- [ ] Mine' > $1\n")
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    answer, _ = await put(PLAN, "o\nadd docs\n")
+    assert isinstance(answer, Say)
+    assert answer.text.startswith("add docs\n")
+    assert answer.text.endswith("\n- [ ] Mine")
+    answer, out = await put(PLAN, "1\nadd docs\n")
+    assert answer == Say("message", "add docs")
+    assert "Type a, e or u" in out
+
+
+async def test_a_plan_is_unchanged_if_the_editor_fails(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("VISUAL", "false")
+    answer, out = await put(PLAN, "o\ne\n")
+    assert answer == Say("message", PLAN.plan, level=Level.EDITS)
+    assert "The editor failed, so the plan is unchanged." in out

@@ -109,6 +109,27 @@ async def test_a_plan_is_approved_with_a_level_or_commented():
         assert (answer.reply, answer.text, answer.level) == ("message", "no, b.txt", None)
 
 
+async def test_a_comment_goes_with_the_edited_version_of_a_plan():
+    async with play() as it:
+        it.host.tell(CompletionOffered(result=PLAN.plan, plan="plan-1.md"), PLAN)
+        await it.until(lambda: it.panel.live and it.panel.has_focus)
+        it.app._questions.show_again(replace(PLAN, plan="- [ ] Mine"))
+        await it.until(lambda: it.panel.live and it.panel.has_focus)
+        await it.press("tab")
+        await it.type("2")
+        await it.press("enter")
+        await it.see("Press Tab to choose")
+        assert not it.sent(Answer)
+        await it.press("ctrl+u")
+        await it.type("add docs")
+        await it.press("enter")
+        await it.until(lambda: bool(it.sent(Answer)))
+        (answer,) = it.sent(Answer)
+        assert answer.level is None
+        assert answer.text.startswith("add docs\n")
+        assert answer.text.endswith("\n- [ ] Mine")
+
+
 async def test_a_long_plan_is_carried_out_only_after_its_end_was_visible():
     steps = "\n".join(f"- [ ] Step {number}" for number in range(40))
     async with play() as it:

@@ -6,8 +6,9 @@ from rookery.core.facts import Todo
 from rookery.lazy_pattern import lazy_pattern
 
 MOST_STEPS = 100
-BARE_ANSWERS = frozenset({"y", "yes", "ok", "go", "n", "no"})
-"""Words that neither say how to carry a plan out nor what to change in it."""
+BARE_ANSWERS = frozenset({"y", "yes", "ok", "go", "n", "no", *"123456789"})
+"""Words and digits that neither say how to carry a plan out nor what to change in it."""
+_COMMENT = "{comment}\n\nThis is about my version of the plan:\n\n{plan}"
 _FENCE = ("```", "~~~")
 _BOX = lazy_pattern(r"\s*(?:[-*+]|\d+[.)])\s+\[[ xX~-]\]\s+(\S.*)")
 _NUMBERED = lazy_pattern(r" ? ?\d+[.)]\s+(\S.*)")
@@ -22,6 +23,11 @@ def plan_steps(markdown: str) -> tuple[Todo, ...]:
         Todo(id=_id(number, step), content=step)
         for number, step in enumerate(found[:MOST_STEPS], start=1)
     )
+
+
+def comment_on(plan: str, comment: str, *, proposed: str) -> str:
+    """The comment for the model, with the user's version of the plan if it is not as proposed."""
+    return comment if plan == proposed else _COMMENT.format(comment=comment, plan=plan)
 
 
 def _outside_code(markdown: str) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from rookery.core.facts import Asked
 from rookery.core.levels import Level
-from rookery.core.plans import BARE_ANSWERS, plan_steps
+from rookery.core.plans import BARE_ANSWERS, comment_on, plan_steps
 from rookery.core.text.terminal_text import harmless, visible_line
 from rookery.plain.screen import LEFT_AT_PROMPT, Screen
 from rookery.platform.editor import edit_text
@@ -42,7 +42,7 @@ class PlanPrompt:
             elif word in BARE_ANSWERS:
                 self._screen.sentence(_UNCLEAR)
             elif word:
-                return Say("message", line.strip())
+                return Say("message", comment_on(plan, line.strip(), proposed=asked.plan))
         return Leave(LEFT_AT_PROMPT, code="task_aborted")
 
     def _edited(self, plan: str) -> str:
@@ -52,7 +52,10 @@ class PlanPrompt:
         except (OSError, ValueError) as error:
             self._screen.sentence(f"Could not use the editor: {harmless(str(error))}")
             return plan
-        if not text or not text.strip():
+        if text is None:
+            self._screen.sentence("The editor failed, so the plan is unchanged.")
+            return plan
+        if not text.strip():
             self._screen.sentence("The file was empty, so the plan is unchanged.")
             return plan
         for step in plan_steps(text):

@@ -67,9 +67,14 @@ class Drafting:
         except (OSError, ValueError, SuspendNotSupported) as error:
             self._controller.toast(f"Could not use the editor: {error}", "error")
             return plan
-        if not text or not text.strip():
+        if text is None:
+            self._controller.toast("The editor failed, so the plan is unchanged.", "warning")
+            return plan
+        if not text.strip():
             self._controller.toast("The file was empty, so the plan is unchanged.", "warning")
             return plan
+        if text != plan:
+            self._inputs.add(text)  # so that it outlives this client and the question
         return text
 
     async def edit_file(self, path: str) -> None:

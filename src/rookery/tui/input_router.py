@@ -3,9 +3,11 @@
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import Command, ReopenTask
-from rookery.core.plans import BARE_ANSWERS
+from rookery.core.plans import BARE_ANSWERS, comment_on
 from rookery.protocol.codec import chosen, suggestions
 from rookery.tui.ask_panel import PRESS_A_LETTER, AskPanel
 from rookery.tui.interfaces import Controller
@@ -80,6 +82,7 @@ class InputRouter:
                 self._controller.toast(hint, "warning")
                 return False
         if question and self._questions.can_take_text(question) and can_answer(message, question):
+            message = self._with_plan(message, question)
             return await self._questions.answer(question, *text_answer(question, message))
         if root.over:
             self._resume_with = message
@@ -97,6 +100,14 @@ class InputRouter:
         else:
             return await self._questions.answer(question, question.answer(word))
         return False
+
+    def _with_plan(self, message: Draft, question: OpenQuestion) -> Draft:
+        """The message, with the plan it is about if the user edited that."""
+        shown, proposed = self._panel.asked, question.asked
+        if not (shown and proposed.plan and shown.ask_id == proposed.ask_id):
+            return message
+        text = comment_on(shown.plan, message.text, proposed=proposed.plan)
+        return replace(message, text=text)
 
     async def _queue(self, message: Draft) -> bool:
         question, command = self._questions.open, self._session.speak_command(message)
