@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.terminal_session import Installed
+from support.terminal_session import CTRL_D, Installed
 
 SCRIPT = """\
 - calls: [{tool: write_to_file, arguments: {path: a.txt, content: "new\\n"}}]
@@ -147,6 +147,19 @@ def test_a_plan_is_commented_edited_and_approved_at_the_prompt(unconfined: Insta
         terminal.wait_for("level edits")
         terminal.wait_for("edits · Done. [Enter")
     assert (unconfined.workspace / "a.txt").exists()
+
+
+def test_a_level_that_a_flag_names_is_kept_when_the_session_is_continued(unconfined: Installed):
+    script = unconfined.script(PLANNED)
+    with unconfined.terminal("go", "--permission-mode", "plan", *script) as terminal:
+        terminal.wait_for("plan · Carry out this plan?")
+        terminal.press(CTRL_D)
+        terminal.exit_code()
+    with unconfined.terminal("-c", *script) as terminal:
+        terminal.wait_for("plan · Carry out this plan?")
+    for flags in (["--permission-mode", "edits"], []):
+        with unconfined.terminal("-c", *flags, *script) as terminal:
+            terminal.wait_for("edits · Carry out this plan?")
 
 
 def test_tools_are_allowed_and_refused_for_one_run(unconfined: Installed):

@@ -121,6 +121,8 @@ class QuerySources(Struct, frozen=True, kw_only=True):
     """Reports what the model gets, for the events of a session."""
     paths: Callable[[], Sequence[FoundPath]]
     """All files and folders that the agent may see."""
+    recorded_level: Level | None
+    """The level that new sessions record, unless their client names another."""
     rules: Callable[[], RuleBook]
     """Returns the rules of tasks that are not open yet."""
     can_be_offline: Callable[[], bool]
@@ -152,6 +154,8 @@ class LocalHost:
                     await self._check_sandbox()
                 if model:
                     self._check_model(provider, model)
+                if command.level is None and command.automatic is None:
+                    command = replace(command, level=self._known.recorded_level)
             case SwitchMode(mode=mode):
                 self._check_mode(mode)
             case _:

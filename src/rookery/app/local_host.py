@@ -62,6 +62,8 @@ ToolSelection: TypeAlias = Callable[[dict[str, Tool[Any]]], dict[str, Tool[Any]]
 class Consent(Struct, frozen=True, kw_only=True):
     level: Level = Level.ASK
     """How far sessions go without asking, unless their user says otherwise."""
+    keeps_level: bool = False
+    """New sessions record the level, because a flag names it: they keep it when continued."""
     run_commands: frozenset[tuple[str, ...]] = frozenset()
     denied_tools: frozenset[str] = frozenset()
     trusted: bool = False
@@ -323,6 +325,7 @@ def _query_sources(parts: HostParts, choice: ModelChoice) -> QuerySources:
         servers=partial(known_servers, settings, workspace, parts.places, consent.trusted),
         context=partial(_context, parts),
         paths=parts.finder.paths,
+        recorded_level=consent.level if consent.keeps_level else None,
         rules=partial(task_rules, parts),
         can_be_offline=lambda: parts.commands.sandbox.can_be_offline,
         contents=parts.contents if settings.checkpoints.use else None,

@@ -214,6 +214,7 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
         timeout=options.timeout,
         consent=Consent(
             level=level,
+            keeps_level=options.interactive and options.level in KEPT,
             run_commands=commands,
             denied_tools=denied,
             trusted=trusted,
@@ -381,10 +382,10 @@ def _require_sandbox(settings: Settings, workspace: Path, places: Places) -> Non
 
 
 def _kept_level(options: Options, earlier: TaskState) -> Level | None:
-    """The level that a session had before, if it is continued at a terminal and no flag names
-    another. That it acted without asking does not survive."""
-    level = earlier.level if options.interactive and not options.level else None
-    return level if level in KEPT else None
+    """The level that a flag names or the session had before, if it is continued at a terminal.
+    That it acted without asking does not survive."""
+    level = options.level or earlier.level
+    return level if options.interactive and level in KEPT else None
 
 
 def _checked_task(options: Options, store: TaskStore, wanted: OpenTask) -> OpenTask:
