@@ -70,9 +70,17 @@ def test_no_alias_hides_a_command_of_ours():
     [
         *(("list", "list"), ("Lst", "list"), ("undo", "rewind"), ("logout", "auth logout")),
         *(("stauts", "auth status"), ("lgoin", "auth"), ("plan", "--permission-mode plan")),
-        *(("cost", "sessions costs"), ("usage", "sessions costs")),
+        *(("cost", "sessions costs"), ("usage", "sessions costs"), ("mode", "modes")),
         *(("fix", ""), ("hello", ""), ("explain", ""), ("tests", ""), ("task", "")),
     ],
 )
 def test_what_a_single_word_means(word: str, meant: str):
     assert meant_command(word, list(_SUBCOMMANDS)) == meant
+
+
+@pytest.mark.parametrize("word", ["compact", "Diff"])
+def test_a_slash_command_without_its_slash_is_not_sent_to_a_model(
+    word: str, capsys: pytest.CaptureFixture[str]
+):
+    assert run([word]) == run(["-p", word]) == 2
+    assert f"/{word.lower()} works only in an open session" in capsys.readouterr().err

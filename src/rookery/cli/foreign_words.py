@@ -11,6 +11,7 @@ import click
 from rookery import NAME
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
+from rookery.protocol.slash_words import only_in_a_session
 
 NEAR_MISS = 0.81
 """Enough for a wrong letter in six; `lint` and `start` are prompts, not `list` and `stats`."""
@@ -130,6 +131,7 @@ _MEANT: Mapping[str, str] = {
     "app-server": "serve",
     "agent": "modes",
     "agents": "modes",
+    "mode": "modes",
     "usage": "sessions costs",
     "stats": "sessions costs",
     "cost": "sessions costs",
@@ -156,6 +158,8 @@ _MEANT: Mapping[str, str] = {
 }
 """Single words that are commands elsewhere, and what does the same here."""
 
+_IN_A_SESSION = ("clear", "compact", "compress", "condense", "diff", "theme", "vim")
+"""Slash commands that a user may type here without the slash."""
 
 SANDBOX_VALUES: Mapping[str, str] = {
     "read-only": "To only read: --permission-mode plan.",
@@ -209,6 +213,9 @@ def meant_command(word: str, commands: Sequence[str]) -> str:
 def command_instead(word: str, commands: Sequence[str], *, asks: bool) -> Sequence[str]:
     """The arguments to use instead of a word that looks like a command; none if it is a prompt. A
     user who can be asked decides. Raises `SettingsError` elsewhere."""
+    if word.lower() in _IN_A_SESSION:
+        answer = only_in_a_session(word.lower())
+        raise SettingsError(f"{answer}\nTo use it as a prompt: {NAME} -- {word}")
     if not (meant := meant_command(word, commands)):
         return ()
     if asks:
