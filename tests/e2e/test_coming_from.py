@@ -204,7 +204,7 @@ SCENARIOS: Mapping[str, Task | Command | File | Stored | Slash | Keys] = {
     'AGENT run --agent plan "…"': _answered("--agent plan", "Use --mode MODE."),
     "AGENT login": Command("AGENT login openai", "No key was given", code=2),
     "AGENT auth login": Command("AGENT auth login openai", "No key was given", code=2),
-    "AGENT logout": Command("AGENT logout openai", "No key for openai is stored."),
+    "AGENT logout": Command("AGENT logout", "With a key: none.", code=2),
     "AGENT status": Command("AGENT -p status", "Did you mean auth status?", code=2),
     "AGENT --cd FOLDER": _answered("--cd src", "Use -w FOLDER."),
     "AGENT --image FILE": Task("AGENT -p go --image ../picture.png"),

@@ -178,6 +178,21 @@ class TestWithoutOne:
             "keys": {"responses": "OPENAI_API_KEY"},
         }
 
+    def test_a_logout_without_a_name_lists_the_providers_with_a_key(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+    ):
+        monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+        assert run(["auth", "logout"]) == 2
+        assert "With a key: openai, responses." in capsys.readouterr().err
+
+    @pytest.mark.parametrize("word", ["list", "ls"])
+    def test_other_words_for_status(
+        self, word: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+    ):
+        monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+        assert run(["auth", word]) == 0
+        assert "openai\tOPENAI_API_KEY" in capsys.readouterr().out
+
     def test_logging_out_without_a_key_is_not_an_error(self, capsys: Captured):
         assert run(["auth", "logout", "anthropic"]) == 0
         assert capsys.readouterr().out == "No key for anthropic is stored.\n"

@@ -79,10 +79,12 @@ def auth(words: Sequence[str], in_file: bool, verbose: bool, form: str) -> int:
     """
     keys_file = find_places(os.environ).keys_file
     match words:
-        case ["status"] | ["status", _]:
+        case ["status" | "list" | "ls"] | ["status", _]:
             return _status(_chosen(words[1:]), keys_file, verbose, form)
         case ["logout", provider]:
             return _log_out(known_provider(provider), keys_file)
+        case ["logout"]:
+            raise SettingsError(_which_to_log_out(keys_file))
         case ["login", provider] | [provider] if provider not in ("login", "logout"):
             return _log_in(known_provider(provider), keys_file, in_file=in_file)
         case [] | ["login"] if sys.stdin.isatty() and sys.stdout.isatty():
@@ -227,6 +229,12 @@ def _log_out(provider: str, keys_file: Path) -> int:
     if os.environ.get(variable):
         print(f"note: {variable} is still set and is used.")
     return 0
+
+
+def _which_to_log_out(keys_file: Path) -> str:
+    standings = [_standing(provider, os.environ, keys_file) for provider in _VARIABLES]
+    found = ", ".join(each.provider for each in standings if each.source) or "none"
+    return f"Name the provider: {NAME} auth logout PROVIDER. With a key: {found}."
 
 
 class _KeyStatus(Struct, frozen=True, kw_only=True):
