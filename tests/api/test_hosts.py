@@ -3,6 +3,7 @@
 import gc
 import os
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import rookery
 from rookery.core.asks import allow
 from support.processes import command_line, descendants
+from support.terminal_session import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -86,6 +88,32 @@ async def test_a_host_closed_during_a_question_leaves_a_session_to_resume(place:
     assert (place.work / "a.txt").read_text() == "hi"
 
 
+async def test_a_turn_is_followed_first_and_finished_then(place: Place):
+    async with rookery.open(**place.options(WRITE)) as host:
+        session = await host.start("do it")
+        async for event in session.events():
+            if event.is_question:
+                break
+        with anyio.fail_after(PATIENCE):
+            first = await session.finish(lambda question: True)
+        assert [event async for event in session.events()] == []
+        again = await session.finish()
+    assert (first.status, first.text) == ("completed", "Done.")
+    assert again == first
+    assert (place.work / "a.txt").read_text() == "hi"
+
+
+async def test_a_closed_session_takes_no_message_and_can_be_resumed_at_once(place: Place):
+    async with rookery.open(**place.options(WRITE)) as host:
+        session = await host.start("do it")
+        await session.finish()
+        await session.close()
+        with pytest.raises(rookery.CommandRejected, match="has ended"):
+            await session.say("more")
+        with anyio.fail_after(PATIENCE):
+            assert (await host.resume(session.id)).id == session.id
+
+
 async def test_an_error_in_the_program_ends_a_running_command_and_arrives_as_it_is(place: Place):
     async def fails() -> None:
         async with rookery.open(**place.options(COMMAND, level="auto")) as host:
@@ -154,6 +182,13 @@ async def test_a_hook_cannot_approve_and_a_failing_hook_refuses(place: Place):
     assert list(place.work.iterdir()) == []
 
 
+class Generating:
+    model = rookery.ModelInfo(id="x", provider="x")
+
+    async def stream(self, request: rookery.ModelRequest) -> AsyncIterator[rookery.Chunk]:
+        yield rookery.StopChunk(rookery.StopReason.END)
+
+
 MISUSES = {
     "no such folder": ({"folder": "/no/such/folder"}, rookery.UsageError, "No such folder"),
     "no such provider": ({"provider": "opnai"}, rookery.SettingsError, "Did you mean"),
@@ -161,6 +196,7 @@ MISUSES = {
     "no such level": ({"level": "bold"}, rookery.UsageError, "Available: plan, ask"),
     "no tool": ({"tools": [len]}, rookery.UsageError, "@rookery.tool"),
     "no provider": ({"provider": 7}, rookery.UsageError, "is not a provider"),
+    "a generator": ({"provider": Generating()}, rookery.UsageError, "async context manager"),
     "no hook": ({"hooks": ["before"]}, rookery.UsageError, "is not a hook"),
     "a name in use": ({"tools": [count, count]}, rookery.UsageError, "already a tool count"),
 }

@@ -4,6 +4,7 @@ Leaving a host ends every session and process of it. The journal keeps each sess
 that another host or the command line can resume it.
 """
 
+import inspect
 import os
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -48,8 +49,8 @@ class OpenHost:
         self._mode = mode
         self._closed = False
         self._sessions: list[OpenSession] = []
-        self._open: set[str] = set()
-        """The ids of sessions that have not ended."""
+        self._open: dict[str, OpenSession] = {}
+        """The sessions that have not ended, by id."""
         self.notes: tuple[str, ...] = ()
         """What the user should know: settings that were ignored."""
 
@@ -69,8 +70,11 @@ class OpenHost:
 
     async def resume(self, session_id: str) -> OpenSession:
         """Reopen a session. It does nothing until `proceed` or `say`."""
-        if session_id in self._open:
+        if (before := self._open.get(session_id)) and not before.is_closed:
             raise UsageError(f"Session {session_id} is open in this host already.")
+        if before:
+            before.leave()
+            await before.has_ended.wait()
         stored = await anyio.to_thread.run_sync(lambda: list(self._store.read(session_id)))
         session = self._new(session_id, stored[-1].seq if stored else 0)
         await self._follow(session, ReopenTask(task_id=session_id))
@@ -93,13 +97,14 @@ class OpenHost:
 
     async def _follow(self, session: OpenSession, command: Command) -> OpenSession:
         await self._host.send(command)
-        self._open.add(session.id)
+        self._open[session.id] = session
         self._group.start_soon(self._keep, session)
         return session
 
     async def _keep(self, session: OpenSession) -> None:
         await session.follow()
-        self._open.discard(session.id)
+        del self._open[session.id]
+        session.has_ended.set()
 
     def leave(self) -> None:
         """End all sessions for the program: the host is being closed."""
@@ -184,6 +189,11 @@ def _given(provider: str | Provider | None) -> dict[str, Any]:
         return {}
     if not (hasattr(provider, "model") and hasattr(provider, "stream")):
         raise UsageError(f"{provider!r:.100} is not a provider: it needs a model and `stream`.")
+    if inspect.isasyncgenfunction(provider.stream):
+        raise UsageError(
+            "`stream` of a provider is an async context manager that gives the chunks; "
+            "an async generator alone is not enough. See examples/add_provider.py."
+        )
     return {GIVEN: lambda model: provider}
 
 

@@ -80,7 +80,11 @@ class OpenSession:
         self._after = after
         self._send, self._events = anyio.create_memory_object_stream[TaskEvent](BUFFERED)
         self._idle: Asked | None = None
+        self._turn = _Turn(session_id)
         self._is_followed = False
+        self.is_closed = False
+        """By the program; it may not have ended yet."""
+        self.has_ended = anyio.Event()
         self._failure: BaseException | None = None
 
     async def events(self) -> AsyncIterator[TaskEvent]:
@@ -108,18 +112,18 @@ class OpenSession:
         fact = event.fact
         if event.session_id == self.id and isinstance(fact, Asked) and _ends_turn(fact):
             self._idle = fact
+        self._turn.see(event)
         return event
 
     async def finish(self, answer: Answers | None = None) -> TurnResult:
         """Follow the turn to its end. Without `answer`, actions that need approval are rejected,
         and the model is told to decide for itself when it asks something."""
-        turn = _Turn(self.id)
+        for question in [*self._turn.questions.values()]:
+            await self._settle(question, answer)
         async for event in self.events():
-            turn.see(event)
             if event.is_question:
-                with suppress(CommandRejected):  # it was withdrawn or answered meanwhile
-                    await self._settle(event, answer)
-        return turn.result(self._idle)
+                await self._settle(event, answer)
+        return self._turn.result(self._idle)
 
     async def approve(self, question: TaskEvent, *, always: bool = False) -> None:
         """Approve the action in a question. `always` also adds the rule that it offers."""
@@ -135,6 +139,7 @@ class OpenSession:
 
     async def say(self, text: str) -> None:
         """Send a message: the next turn if this one has ended, otherwise with the next request."""
+        self._check_not_ended()
         if self._idle:
             await self._go_on("message", text)
             return
@@ -144,13 +149,15 @@ class OpenSession:
     async def proceed(self) -> None:
         """Continue where the turn ended: resume the session, retry the request, or go on past a
         limit. After a result, this accepts it and closes the session."""
+        self._check_not_ended()
         if not self._idle:
             raise UsageError("The turn has not ended. Follow its events first.")
+        self.is_closed = self._idle.ask is AskKind.COMPLETION_RESULT
         await self._go_on("yes")
 
     async def _go_on(self, reply: Reply, text: str = "") -> None:
         assert self._idle
-        idle, self._idle = self._idle, None
+        idle, self._idle, self._turn = self._idle, None, _Turn(self.id)
         await self._host.send(Answer(task_id=self.id, ask_id=idle.ask_id, reply=reply, text=text))
 
     async def cancel(self) -> None:
@@ -159,6 +166,7 @@ class OpenSession:
 
     async def close(self) -> None:
         """End the session. It can be resumed later."""
+        self.is_closed = True
         with suppress(CommandRejected):  # it has ended already
             await self._host.send(CloseTask(task_id=self.id))
 
@@ -170,13 +178,11 @@ class OpenSession:
                 children.cancel_scope.cancel()
         except* RookeryError as errors:
             self._failure = first_error(errors)
-        except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the host is being closed
         finally:
             self._send.close()
 
     def leave(self) -> None:
-        """The host is closed: there are no more events."""
+        """The host is closed, or the session resumed: there are no more events here."""
         self._send.close()
         self._events.close()
 
@@ -184,13 +190,18 @@ class OpenSession:
         async for event in self._host.follow(task_id, after):
             if isinstance(event.fact, ChildBegan):
                 children.start_soon(self._read_child, event.fact, children)
-            await self._send.send(_task_event(task_id, event))
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it was left
+                await self._send.send(_task_event(task_id, event))
 
     async def _read_child(self, began: ChildBegan, children: TaskGroup) -> None:
         with suppress(CommandRejected):  # it ended in an earlier run
             await self._read(began.task_id, began.after, children)
 
     async def _settle(self, question: TaskEvent, answer: Answers | None) -> None:
+        with suppress(CommandRejected):  # it was withdrawn or answered meanwhile
+            await self._give(question, answer)
+
+    async def _give(self, question: TaskEvent, answer: Answers | None) -> None:
         assert isinstance(question.fact, Asked)
         if answer is not None:
             said = answer(question)
@@ -208,6 +219,7 @@ class OpenSession:
         fact = question.fact
         if not isinstance(fact, Asked):
             raise UsageError(f"Only a question can be answered, not {type(fact).__name__}.")
+        self._turn.questions.pop(fact.ask_id, None)
         await self._host.send(
             Answer(
                 task_id=question.session_id,
@@ -218,20 +230,28 @@ class OpenSession:
                 **more,
             )
         )
-        self._idle = None
+        if self._idle and self._idle.ask_id == fact.ask_id:
+            self._idle, self._turn = None, _Turn(self.id)
+
+    def _check_not_ended(self) -> None:
+        if self.is_closed or self.has_ended.is_set():
+            raise CommandRejected(f"Session {self.id} has ended. Continue it with host.resume.")
 
 
 class _Turn:
-    """Collects the result of a turn."""
+    """Collects the result of a turn, and its questions without an answer."""
 
     def __init__(self, session_id: str) -> None:
         self._id = session_id
         self._words = self._result = self._reason = ""
         self._status: Status = "waiting"
         self._used = [0, 0, 0.0]
+        self.questions: dict[str, TaskEvent] = {}
 
     def see(self, event: TaskEvent) -> None:
         fact = event.fact
+        if isinstance(fact, Asked) and event.is_question:
+            self.questions[fact.ask_id] = event
         if isinstance(fact, AssistantSpoke):
             self._add(fact)
         if event.session_id != self._id:
