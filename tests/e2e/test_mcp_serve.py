@@ -150,6 +150,26 @@ async def test_without_forms_an_action_waits_and_wrong_calls_do_nothing(rookery:
     assert wrong[4].startswith("No such mode: 'nothing'. Available: ")
 
 
+async def test_a_session_that_the_user_finished_in_a_terminal_is_read_anew(rookery: Installed):
+    def approve(session_id: str) -> None:
+        with rookery.terminal("--resume", session_id, *at(server)) as terminal:
+            terminal.wait_for("Continue?")
+            terminal.type("y")
+            terminal.wait_for("Approve?")
+            terminal.type("y")
+            terminal.wait_for("Done. [")
+            terminal.type("")
+            assert terminal.exit_code() == 0
+
+    with LlmServer([write("a.txt")], [finish("Written.")]) as server:
+        async with calling(rookery, server) as client:
+            waiting = await use(client, "start_session", prompt="write it")
+            await anyio.to_thread.run_sync(approve, waiting["session_id"])
+            read = await use(client, "read_session", session_id=waiting["session_id"])
+    assert waiting["status"] == "waiting_for_approval"
+    assert (read["status"], read["answer"], "approval" in read) == ("completed", "Written.", False)
+
+
 async def test_a_level_of_the_user_allows_edits_and_an_untrusted_folder_stays_as_it_is(
     rookery: Installed,
 ):

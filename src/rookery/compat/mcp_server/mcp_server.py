@@ -5,6 +5,7 @@ It speaks the versions that begin with `initialize`. Newer clients ask `server/d
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,7 +34,7 @@ from rookery.compat.mcp_server.tool_list import (
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import Event
 from rookery.core.queries import AskAbout, AskModels, AskModes, KnownTask
-from rookery.errors import RookeryError, SettingsError, first_error
+from rookery.errors import RookeryError, SettingsError, StorageError, first_error
 from rookery.protocol.channels import Channel
 from rookery.protocol.codec import Host
 from rookery.protocol.jsonrpc import (
@@ -88,7 +89,8 @@ class SessionServer:
         self._forms: bool | None = None
         """Whether the client can ask the user; None before `initialize`."""
         self._running: dict[str, _RunningCall] = {}
-        self._results: dict[str, CallResult] = {}
+        self._results: dict[str, tuple[int, CallResult]] = {}
+        """Each with the number of the session's last event."""
 
     async def run(self) -> None:
         """Run until the client closes the connection."""
@@ -207,25 +209,28 @@ class SessionServer:
             with turn.scope:
                 async with self._stored.open(wanted) as folder:
                     result = await call.start(folder, await first(folder))
-                    self._keep(session_id, result)
-                    return result
+                with suppress(StorageError):  # it was deleted meanwhile
+                    self._keep(session_id, result, await self._stored.events(session_id))
+                return result
         finally:
             del self._running[session_id]
             turn.ended.set()
         reason = "The turn was cancelled. Continue it with send_message."
         return {"session_id": session_id, "status": "stopped", "reason": reason}
 
-    def _keep(self, session_id: str, result: CallResult) -> None:
+    def _keep(self, session_id: str, result: CallResult, stored: Sequence[Event]) -> None:
         self._results.pop(session_id, None)
-        self._results[session_id] = result
+        self._results[session_id] = (stored[-1].seq, result)
         if len(self._results) > MOST_RESULTS:
             del self._results[next(iter(self._results))]
 
     async def _read(self, session_id: str) -> object:
         known = await self._find(session_id)
-        answer = last_answer(await self._stored.events(session_id))
-        last = self._results.get(session_id)
-        if last is None or session_id in self._running:
+        stored = await self._stored.events(session_id)
+        answer = last_answer(stored)
+        at, last = self._results.get(session_id, (0, None))
+        # the user may have continued it elsewhere
+        if last is None or at != stored[-1].seq or session_id in self._running:
             return {**self._listed(known), "answer": answer}
         return {**self._listed(known), **msgspec.to_builtins(last), "answer": answer}
 
