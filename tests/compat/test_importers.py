@@ -174,6 +174,13 @@ def test_values_of_any_type_do_no_harm(agent: str, tmp_path: Path):
             check_resumable(events)
 
 
+@pytest.mark.parametrize(("agent", "home"), [("claude", ".claude"), ("gemini", ".gemini")])
+def test_sessions_are_found_from_the_agents_own_folder(agent: str, home: str, tmp_path: Path):
+    WRITERS[agent](tmp_path, tmp_path / "work")
+    (tmp_path / home / "history.jsonl").write_text("{}\n")
+    assert [*IMPORTERS[agent].find(tmp_path / home)] == [found(agent, tmp_path)]
+
+
 def test_a_damaged_line_is_counted_and_its_call_gets_a_result(tmp_path: Path):
     file = WRITERS["codex"](tmp_path, tmp_path)
     lines = file.read_bytes().splitlines(keepends=True)

@@ -41,7 +41,8 @@ def _roots(home: Path, environ: Mapping[str, str]) -> list[Path]:
 
 
 def _find(root: Path) -> Iterator[ForeignSession]:
-    for path in files_below(root, "*.jsonl", "*/*.jsonl"):
+    projects = root / "projects"
+    for path in files_below(projects if projects.is_dir() else root, "*.jsonl", "*/*.jsonl"):
         if not path.name.startswith("agent-"):
             yield _listed(path)
 

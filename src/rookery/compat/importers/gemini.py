@@ -50,7 +50,8 @@ def _roots(home: Path, environ: Mapping[str, str]) -> list[Path]:
 
 def _find(root: Path) -> Iterator[ForeignSession]:
     for name in ("session-*.json", "session-*.jsonl"):
-        for path in files_below(root, name, f"chats/{name}", f"*/chats/{name}"):
+        below = (name, f"chats/{name}", f"*/chats/{name}", f"tmp/*/chats/{name}")
+        for path in files_below(root, *below):
             yield _listed(path)
 
 
