@@ -15,11 +15,7 @@ from msgspec.structs import replace
 
 from rookery.app.open_models import Models
 from rookery.core.event_list import newest
-from rookery.core.facts import (
-    Gathered,
-    ToolFinished,
-    ToolStarted,
-)
+from rookery.core.facts import Gathered, ToolFinished, ToolStarted
 from rookery.core.folds.task_state import TaskState
 from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
 from rookery.core.modes import SELECT, Mode, find_mode, offers, reading_only, why_not

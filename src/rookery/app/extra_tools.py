@@ -24,12 +24,7 @@ from rookery.engine.ports.tool import Tool
 from rookery.engine.ports.workspace import Buffers
 from rookery.errors import ToolError
 from rookery.platform.user_folders import Places
-from rookery.providers.registry import (
-    KEY_VARIABLES,
-    PRIVATE_VARIABLES,
-    SEARCHING,
-    OpenProvider,
-)
+from rookery.providers.registry import KEY_VARIABLES, PRIVATE_VARIABLES, SEARCHING, OpenProvider
 from rookery.storage.keys import find_key
 from rookery.tools.search import CodebaseSearch, ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles

@@ -19,14 +19,7 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import Text
 from rookery.core.commands import Cancel, ReopenTask
 from rookery.core.facts import Asked, AssistantSpoke, Event, RequestStarted, TextStreamed
-from rookery.core.queries import (
-    AskAbout,
-    AskCommands,
-    AskModels,
-    AskModes,
-    AskTasks,
-    KnownTask,
-)
+from rookery.core.queries import AskAbout, AskCommands, AskModels, AskModes, AskTasks, KnownTask
 from rookery.core.text.terminal_text import harmless, harmless_line, visible_line
 from rookery.errors import CommandRejected, SettingsError, first_error
 from rookery.plain.display import PlainDisplay

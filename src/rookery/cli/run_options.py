@@ -19,14 +19,7 @@ from rookery.app.model_choice import (
     named_model,
     supports_reasoning,
 )
-from rookery.cli.first_run import (
-    Trust,
-    find_model,
-    find_trust,
-    may_act_anyway,
-    note,
-    trust_note,
-)
+from rookery.cli.first_run import Trust, find_model, find_trust, may_act_anyway, note, trust_note
 from rookery.cli.options import FrontEnd, Options
 from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, ReopenTask

@@ -23,12 +23,7 @@ from rookery.protocol.attend import (
     never,
 )
 from rookery.protocol.codec import Host
-from rookery.protocol.outcomes import (
-    RunVerdict,
-    Unattended,
-    UntilFirstFailure,
-    leave_at_failure,
-)
+from rookery.protocol.outcomes import RunVerdict, Unattended, UntilFirstFailure, leave_at_failure
 
 if TYPE_CHECKING:
     from rookery.plain.keyboard import Keyboard

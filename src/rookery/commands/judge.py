@@ -28,10 +28,7 @@ from rookery.commands.programs import CommandEffect, Operand, known_reader, read
 from rookery.commands.resolved_line import LineResolver, any_patterns, line_of
 from rookery.commands.rules import begins_with, named_hosts
 from rookery.commands.targets import TargetFinding, Targets
-from rookery.commands.words import (
-    SimpleCommand,
-    Word,
-)
+from rookery.commands.words import SimpleCommand, Word
 from rookery.commands.wrappers import SHELLS, assignment, wrapped
 from rookery.core.limits import KIB
 from rookery.engine.ports.actions import Deed, Judgement, Plain, Target, program_name

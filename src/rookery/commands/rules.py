@@ -20,13 +20,7 @@ from rookery.commands.wrappers import wrapped
 from rookery.core.asks import Decision, Ruling, allow, ask, deny
 from rookery.core.blocks import ToolCall
 from rookery.core.hosts import HostPort, covered, entries, host, web_address
-from rookery.engine.ports.actions import (
-    Action,
-    Judgement,
-    Pipeline,
-    PlainCommand,
-    program_name,
-)
+from rookery.engine.ports.actions import Action, Judgement, Pipeline, PlainCommand, program_name
 from rookery.engine.ports.hooks import Hook, RuleBook
 from rookery.lazy_pattern import lazy_pattern
 

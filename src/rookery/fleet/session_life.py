@@ -34,12 +34,7 @@ from rookery.core.levels import Level
 from rookery.core.settings import Settings
 from rookery.errors import RookeryError, first_error
 from rookery.faults import kp
-from rookery.fleet.checkouts import (
-    PROTOCOLS,
-    SavedCheckpoint,
-    SessionCheckout,
-    check_name,
-)
+from rookery.fleet.checkouts import PROTOCOLS, SavedCheckpoint, SessionCheckout, check_name
 from rookery.fleet.database import reported
 from rookery.fleet.journal import FleetDatabase, PostgresJournals, TakenOver
 from rookery.fleet.live_text import Watcher, show_text

@@ -17,14 +17,7 @@ from msgspec.structs import replace
 from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
 from rookery.core.event_list import newest
-from rookery.core.facts import (
-    Effect,
-    FilesRestored,
-    Noted,
-    OutOfScopeWritten,
-    Reminded,
-    Unrecorded,
-)
+from rookery.core.facts import Effect, FilesRestored, Noted, OutOfScopeWritten, Reminded, Unrecorded
 from rookery.core.modes import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.refusals import Refusal
 from rookery.core.undo_plan import background_commands

@@ -35,12 +35,7 @@ from rookery.engine.ports.tool import Tool
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.active_intent import ActiveIntent
 from rookery.governance.criteria import check_criteria, format_failures, format_results
-from rookery.governance.governed_calls import (
-    CallEffects,
-    CallJudge,
-    Contents,
-    JudgedCall,
-)
+from rookery.governance.governed_calls import CallEffects, CallJudge, Contents, JudgedCall
 from rookery.governance.intents.intent import digest, selectable
 from rookery.governance.intents.intent_changes import IntentDefinition
 from rookery.governance.intents.intent_context import ContextTooLarge, reminder, selectable_intents

@@ -17,13 +17,7 @@ from msgspec import Struct
 
 from rookery import NAME, VERSION
 from rookery.core.limits import KIB
-from rookery.mcp.catalogue import (
-    Catalogue,
-    PromptArgument,
-    PromptOffer,
-    ResourceOffer,
-    ToolOffer,
-)
+from rookery.mcp.catalogue import Catalogue, PromptArgument, PromptOffer, ResourceOffer, ToolOffer
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.received import ConnectionEnd, ServerMessages
 from rookery.mcp.results import ServerFailure, error_text, visible, visible_line

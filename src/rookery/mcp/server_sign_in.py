@@ -19,13 +19,7 @@ from rookery import NAME
 from rookery.core.hosts import web_address
 from rookery.errors import SettingsError, ToolError
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.oauth import (
-    Authorization,
-    ExpiredGrant,
-    OAuthClient,
-    StoredSignIn,
-    decode_sign_in,
-)
+from rookery.mcp.oauth import Authorization, ExpiredGrant, OAuthClient, StoredSignIn, decode_sign_in
 from rookery.mcp.oauth_requests import OAuthProblem
 from rookery.mcp.results import ServerFailure, visible_line
 from rookery.platform.browser_callback import (

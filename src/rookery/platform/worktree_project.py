@@ -31,13 +31,7 @@ from rookery.platform.git_folders import (
 from rookery.platform.locks import lock_within, open_lock
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.worktree_git import Fetching, Git, InTheWay
-from rookery.platform.worktree_values import (
-    Code,
-    Listed,
-    Obstacle,
-    Worktree,
-    WorktreeState,
-)
+from rookery.platform.worktree_values import Code, Listed, Obstacle, Worktree, WorktreeState
 
 _LARGEST = 64 * 1024
 _INITIALIZING = b"initializing"

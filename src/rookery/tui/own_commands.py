@@ -13,12 +13,7 @@ from msgspec import Struct
 from rookery.core.folds.points import NOTHING_TO_UNDO, last_change, points
 from rookery.core.queries import AskCommands, AskIntents, AskModels, AskModes
 from rookery.errors import CommandRejected
-from rookery.protocol.client_commands import (
-    LineOutcome,
-    SlashLines,
-    Vocabulary,
-    no_such_command,
-)
+from rookery.protocol.client_commands import LineOutcome, SlashLines, Vocabulary, no_such_command
 from rookery.protocol.slash_words import ALIASES
 from rookery.tui.interfaces import Controller
 

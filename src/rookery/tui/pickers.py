@@ -13,14 +13,7 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from rookery.core.instructions import mention_of
-from rookery.core.queries import (
-    AskCommands,
-    AskPaths,
-    AskTasks,
-    FoundPath,
-    KnownCommand,
-    KnownTask,
-)
+from rookery.core.queries import AskCommands, AskPaths, AskTasks, FoundPath, KnownCommand, KnownTask
 from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected

@@ -12,11 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rookery.compat.control_stream.event_stream import ControlStream
-from rookery.compat.control_stream.stream_commands import (
-    BadCommand,
-    StreamCommand,
-    read_command,
-)
+from rookery.compat.control_stream.stream_commands import BadCommand, StreamCommand, read_command
 from rookery.compat.control_stream.stream_requests import SHUT_DOWN, Requests
 from rookery.compat.driver import (
     DONE,

@@ -22,12 +22,7 @@ from rookery.compat.driver import (
 from rookery.compat.structured_output.call_rows import Output
 from rookery.core.asks import CHOICES, Choice, Reply, reply_of, takes
 from rookery.core.blocks import Image
-from rookery.core.commands import (
-    Answer,
-    Cancel,
-    OpenTask,
-    Speak,
-)
+from rookery.core.commands import Answer, Cancel, OpenTask, Speak
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.protocol.codec import Host

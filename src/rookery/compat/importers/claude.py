@@ -10,12 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.compat.importers.anthropic_blocks import (
-    agent_entry,
-    blocks_of,
-    usage_of,
-    user_entries,
-)
+from rookery.compat.importers.anthropic_blocks import agent_entry, blocks_of, usage_of, user_entries
 from rookery.compat.importers.foreign_sessions import (
     Entry,
     ForeignSession,

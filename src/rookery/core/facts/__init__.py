@@ -14,11 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.facts.session import *  # noqa: F403
-from rookery.core.facts.session import (
-    QueueEdited,
-    SessionFact,
-    UserSpoke,
-)
+from rookery.core.facts.session import QueueEdited, SessionFact, UserSpoke
 from rookery.core.facts.work import *  # noqa: F403
 from rookery.core.facts.work import WorkFact
 

@@ -10,12 +10,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from rookery.core.text.literals import (
-    NoValue,
-    read_arguments_in_brackets,
-    read_value,
-    read_whole,
-)
+from rookery.core.text.literals import NoValue, read_arguments_in_brackets, read_value, read_whole
 from rookery.core.tool_traits import COMMAND, PATHS, closest
 from rookery.lazy_pattern import lazy_pattern
 

@@ -34,12 +34,7 @@ from rookery.diffs.cli.model_session import (
     model_run,
     settings_of,
 )
-from rookery.diffs.commit_messages import (
-    SUBJECTS,
-    clean_message,
-    message_request,
-    with_trailer,
-)
+from rookery.diffs.commit_messages import SUBJECTS, clean_message, message_request, with_trailer
 from rookery.diffs.git_diffs import DiffRepository
 from rookery.diffs.review_parts import LARGEST_PART, show_files
 from rookery.diffs.unified import DiffFile, read_diff

@@ -25,11 +25,7 @@ from rookery.governance.cli.common import (
     now,
     open_folder,
 )
-from rookery.governance.git_history import (
-    CommittedChange,
-    CommittedChanges,
-    trailer_intents,
-)
+from rookery.governance.git_history import CommittedChange, CommittedChanges, trailer_intents
 from rookery.governance.intents.intent import Intent, digest, selectable
 from rookery.governance.layout import find_layout
 from rookery.governance.scope.call_verdict import CallContext, judge_call

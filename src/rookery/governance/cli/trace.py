@@ -32,12 +32,7 @@ from rookery.governance.cli.trace_upkeep import (
     seal_command,
     verify_command,
 )
-from rookery.governance.ledger.ledger_reader import (
-    HOUSEKEEPING,
-    MAX_SCANNED,
-    Query,
-    recent_records,
-)
+from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, MAX_SCANNED, Query, recent_records
 from rookery.governance.ledger.line_history import (
     ChangeReason,
     OwnedLine,

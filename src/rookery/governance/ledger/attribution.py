@@ -20,13 +20,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.governance.ledger.records import (
-    MARK,
-    LineRange,
-    TracedFile,
-    line_mark,
-    word_mark,
-)
+from rookery.governance.ledger.records import MARK, LineRange, TracedFile, line_mark, word_mark
 from rookery.governance.ledger.segments import newest_first
 from rookery.governance.ledger.traced import TracedRecord, records_on
 

@@ -34,12 +34,7 @@ from rookery.governance.ledger.recovery import (
     recovered_entry,
     unknown_calls,
 )
-from rookery.governance.ledger.state_files import (
-    KnownHeads,
-    OpenTasks,
-    exclusive,
-    read_key,
-)
+from rookery.governance.ledger.state_files import KnownHeads, OpenTasks, exclusive, read_key
 from rookery.governance.ledger.traced import TracedRecord
 
 RECOVERY_TIMEOUT = 30.0

@@ -29,10 +29,7 @@ from rookery.governance.ledger.records import (
     TracedFile,
     new_ulid,
 )
-from rookery.governance.ledger.state_files import (
-    make_state_folder,
-    unwritable,
-)
+from rookery.governance.ledger.state_files import make_state_folder, unwritable
 from rookery.platform.disk import UnfitFile, whole_file
 
 _BLOCK = 1024 * 1024

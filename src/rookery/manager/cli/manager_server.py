@@ -200,11 +200,7 @@ def _push(places: Places, pusher: "Pusher", manager: "Manager") -> None:
 
 async def _webhook(places: Places, project_id: str, token: str) -> str:
     """Read without the manager of the project, which only a valid token opens."""
-    from rookery.manager.schedules.schedule_file import (
-        SCHEDULES_FILE,
-        find_webhook,
-        read_schedules,
-    )
+    from rookery.manager.schedules.schedule_file import SCHEDULES_FILE, find_webhook, read_schedules
     from rookery.manager.sessions.session_store import project_of
 
     if not project_of(places, project_id):

@@ -16,11 +16,7 @@ from msgspec import Struct
 from rookery.core.limits import KIB
 from rookery.errors import CommandRejected, ToolError
 from rookery.manager.handlers.worktree_access import WorktreeAccess
-from rookery.manager.worktrees.project_scripts import (
-    close_process,
-    end_process,
-    wait_for_output,
-)
+from rookery.manager.worktrees.project_scripts import close_process, end_process, wait_for_output
 from rookery.platform.guarded_process import GuardedProcess, start_guarded
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.paths import within_any

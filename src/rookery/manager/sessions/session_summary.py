@@ -15,12 +15,7 @@ from rookery.core.folds.view import View
 from rookery.core.message import Message
 from rookery.manager.sessions.message_queue import all_messages
 from rookery.manager.sessions.session_folders import SessionFolder
-from rookery.manager.sessions.session_record import (
-    ChangeCount,
-    QueuedMessage,
-    SessionRecord,
-    flags,
-)
+from rookery.manager.sessions.session_record import ChangeCount, QueuedMessage, SessionRecord, flags
 from rookery.manager.sessions.session_states import WAITING, Flags, SessionState
 from rookery.manager.sessions.supervised_session import SupervisedSession
 from rookery.manager.shown_rows import PullRequestRow

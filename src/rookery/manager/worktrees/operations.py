@@ -20,12 +20,7 @@ from rookery.manager.worktrees.reuse import (
     importable,
     resume,
 )
-from rookery.platform.worktree_project import (
-    ProjectOperations,
-    all_listed,
-    operation,
-    state_of,
-)
+from rookery.platform.worktree_project import ProjectOperations, all_listed, operation, state_of
 
 
 class WorktreeOperations(ProjectOperations):

@@ -12,14 +12,7 @@ from rich.style import Style
 from rich.syntax import Syntax
 from rich.text import Text
 
-from rookery.tui.rows.lines import (
-    Piece,
-    clean,
-    guess_height,
-    indented,
-    padded,
-    wrapped,
-)
+from rookery.tui.rows.lines import Piece, clean, guess_height, indented, padded, wrapped
 from rookery.tui.rows.markdown_parts import PART_LINES, Part, Parts
 from rookery.tui.theme import THEMES, Theme
 

@@ -8,32 +8,14 @@ from rich.text import Text
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from rookery.core.commands import (
-    EditQueue,
-    SelectIntent,
-    SwitchMode,
-    SwitchModel,
-)
+from rookery.core.commands import EditQueue, SelectIntent, SwitchMode, SwitchModel
 from rookery.core.facts import UserSpoke
-from rookery.core.queries import (
-    AskIntents,
-    AskModels,
-    AskModes,
-    KnownIntent,
-    KnownMode,
-    KnownModel,
-)
+from rookery.core.queries import AskIntents, AskModels, AskModes, KnownIntent, KnownMode, KnownModel
 from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import counted, harmless, harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
-from rookery.tui.keys import (
-    INTENT_KEYS,
-    MESSAGE_FIELD_KEYS,
-    MODE_KEYS,
-    MODEL_KEYS,
-    QUEUE_KEYS,
-)
+from rookery.tui.keys import INTENT_KEYS, MESSAGE_FIELD_KEYS, MODE_KEYS, MODEL_KEYS, QUEUE_KEYS
 from rookery.tui.pick_list import ListScreen, PickList, PickScreen, TextField, run_beside
 from rookery.tui.pickers import two_columns
 from rookery.tui.rows.lines import column, cut
