@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from textual.binding import Binding
 
 from rookery.core.facts import (
@@ -147,15 +148,17 @@ def test_a_task_tree_is_drawn_with_branches():
 
 
 def test_agents_are_drawn_with_their_names_and_what_they_do():
-    names = ("scout", "fixer")
+    names = ("scout", "fixer", "done before")
     agents = tuple(AgentTask(task_id=n, name=n, text="Look.", mode="ask") for n in names)
     rows = AgentRows()
     rows.see(ToolStarted(call_id="c", tool="run_agents", title="Start", agents=agents))
     rows.see_of("scout", ToolStarted(call_id="c", tool="read_file", title="Read a"))
-    tasks = {"a": known("a", None), "scout": known("scout", "a"), "fixer": known("fixer", "a")}
+    tasks = {"a": known("a", None), **{name: known(name, "a") for name in names}}
+    tasks["done before"] = replace(tasks["done before"], status="completed")
     nodes = with_agents(tree("a", tasks, {}), rows)
     shown = [(node.task.title, node.status) for node in nodes[1:]]
-    assert shown == [("scout: Read a", "working"), ("fixer: fixer", "open")]
+    assert shown[:2] == [("scout: Read a", "working"), ("fixer: fixer", "open")]
+    assert shown[2:] == [("done before: done before", "completed")]
 
 
 def test_cyclic_parents_do_not_loop():

@@ -177,7 +177,9 @@ def _as_agent(node: Node, agent: AgentRow | None) -> Node:
         return node
     doing = agent.action if agent.runs else ""
     task = replace(node.task, title=f"{agent.name}: {doing or node.task.title}")
-    return replace(node, task=task, status=_AGENT_STATUS[agent.state])
+    unseen = agent.state == "waiting"  # not followed: perhaps it ended before a crash
+    status = node.status if unseen else _AGENT_STATUS[agent.state]
+    return replace(node, task=task, status=status)
 
 
 def tree(root: str, tasks: Mapping[str, KnownTask], views: Mapping[str, View]) -> list[Node]:
