@@ -26,6 +26,7 @@ from rookery.core.facts import (
 from rookery.core.folds.history import history
 from rookery.core.folds.points import Point, last_change, points
 from rookery.core.folds.view import View, see
+from rookery.core.levels import Level
 from rookery.core.undo_plan import Unsettled, steps_since, unsettled, was_started
 
 
@@ -163,6 +164,13 @@ def test_points_are_user_messages_and_possible_file_changes():
         Point(1, 50, "Edit x", changed_files=True),
         Point(8, 90, "no, y", by_user=True),
     ]
+
+
+def test_an_approved_plan_is_no_message_to_put_back_into_the_input():
+    kind = AskKind.COMPLETION_RESULT
+    answer = Answered(ask_id="q", ask=kind, reply="message", text="1. Go", level=Level.ASK)
+    events = log(OPENED, Asked(ask_id="q", ask=kind, plan="1. Go"), answer)
+    assert points(events)[1:] == [Point(2, 30, "(The plan was approved.)")]
 
 
 def saved_and_started(call_id: str, checkpoint: str, title: str) -> list[Fact]:

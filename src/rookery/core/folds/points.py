@@ -17,6 +17,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
+from rookery.core.levels import Level
 from rookery.core.replies import restored_files
 
 NOTHING_TO_UNDO = "Nothing to undo: no step is left that changed files."
@@ -75,6 +76,8 @@ def _points(events: Sequence[Event], changing: Collection[int]) -> list[Point]:
                 found.append(Point(event.seq, ts, text, by_user=True))
             case UserSpoke(text=text):
                 found.append(Point(before, ts, text, by_user=True))
+            case Answered(level=Level()):
+                found.append(Point(before, ts, "(The plan was approved.)"))
             case Answered(by="user", reply="message", text=text) if text:
                 found.append(Point(before, ts, text, by_user=True))
             case Asked(call_id=call_id) if call_id:
