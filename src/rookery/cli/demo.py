@@ -84,8 +84,8 @@ def _run_demo(workspace: Path) -> tuple[int, str]:
 def _next_steps(command: str) -> str:
     return f"""\
 To work with a real model:
-  {command} auth anthropic     asks for your key and stores it (or openai, openrouter)
-  {command} models             shows local models too, which need no key
+  {command} auth anthropic     stores your key; or openai, openrouter, …
+  {command} models             lists models, also local ones, which need no key
   {command} -w your/folder "say what to do"
 """
 
