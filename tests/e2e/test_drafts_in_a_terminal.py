@@ -53,6 +53,11 @@ def test_early_lines_wait_in_the_input_and_survive_the_editor_and_a_kill(
         terminal.wait_for("false failed. Your draft is unchanged.", "› the edited line\n")
         terminal.press("Escape")
         terminal.wait_for("Cleared.")
+    with opened(rookery, EDITOR="no-such-editor") as terminal:
+        terminal.type("a draft")
+        terminal.wait_for("› a draft")
+        terminal.press("C-g")
+        terminal.wait_for("Could not use the editor: no-such-editor: No such", "› a draft")
     assert rookery.sessions() == []
 
 

@@ -115,13 +115,23 @@ class Drafting:
         self.is_editing = True
         try:
             with self._app.batch_update(), self._app.suspend():
-                process = await anyio.open_process(command, stdin=None, stdout=None, stderr=None)
-                try:
-                    return await process.wait()
-                finally:
-                    _discard_keys()
+                # an error in here would leave the terminal suspended, so it is raised below
+                ended = await _exit_code(command)
         finally:
             self.is_editing = False
+        if isinstance(ended, OSError):
+            raise ended
+        return ended
+
+
+async def _exit_code(command: Sequence[str]) -> int | OSError:
+    try:
+        process = await anyio.open_process(command, stdin=None, stdout=None, stderr=None)
+        return await process.wait()
+    except OSError as error:
+        return OSError(f"{command[0]}: {error.strerror or error}")
+    finally:
+        _discard_keys()
 
 
 def _discard_keys() -> None:
