@@ -324,8 +324,8 @@ def test_prompts_with_links_files_and_pictures():
     [
         ({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}, "'audio' is not supported"),
         ({"type": "image", "mimeType": "image/png", "data": "?"}, "not base64"),
-        ({"type": "image", "mimeType": "image/png", "data": "aGk="}, "not a PNG"),
-        ({"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="}, "but image/svg"),
+        ({"type": "image", "mimeType": "image/png", "data": "aGk="}, "png. is not a PNG"),
+        ({"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="}, "xml. is not a PNG"),
         ({"type": "text"}, "incomplete"),
         ({}, "needs a type"),
         ({"type": "text", "text": "  "}, "The prompt is empty"),

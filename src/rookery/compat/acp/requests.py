@@ -194,7 +194,7 @@ def _image(kind: str, data: str, number: int, others: Sequence[Image]) -> Image:
     room = TOGETHER - sum(len(each.data) * 3 // 4 for each in others)
     shown = picture(read, Sight(sees=True, most=Limits().image_bytes, room=room))
     if shown is None:
-        raise _bad(number, f"it is not a PNG, JPEG, GIF or WebP image, but {kind[:40]}")
+        raise _bad(number, f"its data ({kind[:40]}) is not a PNG, JPEG, GIF or WebP image")
     if shown.image is None:
         raise _bad(number, shown.words)
     return shown.image
