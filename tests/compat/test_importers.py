@@ -298,6 +298,14 @@ def test_an_odd_database_is_reported_or_shows_nothing(change: str, tmp_path: Pat
     assert problems.count
 
 
+def test_a_session_whose_id_is_no_text_is_reported(tmp_path: Path):
+    with closing(sqlite3.connect(opencode_database(tmp_path))) as database, database:
+        database.execute("UPDATE session SET id = CAST(x'ff' AS TEXT)")
+    events, problems = read("opencode", tmp_path)
+    assert not events
+    assert problems.count == 1
+
+
 def test_a_database_in_use_is_read_with_its_newest_rows(tmp_path: Path):
     file = opencode_database(tmp_path)
     with closing(sqlite3.connect(file)) as database:

@@ -155,12 +155,15 @@ def _from_rows(session: ForeignSession, problems: Problems) -> Iterator[_Message
 
     try:
         with _opened(session.path) as database:
-            [[revert]] = database.execute(_REVERT, (session.id,))
+            row = database.execute(_REVERT, (session.id,)).fetchone()
+            if row is None:
+                problems.add(session.path.name, "the id of the session is not readable")
+                return
             messages = (
                 (message_id, message, objects(_PARTS, message_id))
                 for message_id, message in objects(_MESSAGES, session.id)
             )
-            reverted = _decoded(revert, "revert", problems) if revert else {}
+            reverted = _decoded(row[0], "revert", problems) if row[0] else {}
             yield from _kept(reverted, messages)
     except sqlite3.Error as error:
         problems.add(session.path.name, str(error))
