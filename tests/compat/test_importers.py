@@ -191,6 +191,15 @@ def test_a_damaged_line_is_counted_and_its_call_gets_a_result(tmp_path: Path):
     assert f"{NO_RESULT} (failed)" in shape(history(events))[2]
 
 
+@pytest.mark.parametrize("odd", ["1e999", "NaN"])
+def test_records_before_an_odd_number_in_a_cut_file_are_kept(odd: str, tmp_path: Path):
+    file = WRITERS["roo"](tmp_path, tmp_path)
+    file.write_text(f'[{{"role": "user", "content": "{PROMPT}"}}, {{"ts": {odd}}}, {{"role')
+    events, problems = read("roo", tmp_path)
+    assert PROMPT in str(events)
+    assert problems.count == 1
+
+
 def test_a_large_file_is_read_line_by_line(tmp_path: Path):
     file = WRITERS["codex"](tmp_path, tmp_path)
     start, *_ = file.read_text().splitlines()

@@ -203,9 +203,9 @@ def _before_damage(text: str) -> list[Any]:
             at += 1
         try:
             value, at = decoder.raw_decode(text, at)
+            found.append(decode(json.dumps(value).encode()))
         except (ValueError, RecursionError):
             break
-        found.append(decode(json.dumps(value).encode()))
     return found
 
 
