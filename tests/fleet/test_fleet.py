@@ -2,8 +2,6 @@
 
 import json
 import os
-import pickle
-import shlex
 import signal
 import subprocess
 import sys
@@ -13,16 +11,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from dbos import DBOSClient
 from msgspec.structs import replace
 
 from rookery.core.facts import Answered, Ending, Event, ToolFinished, ToolStarted
-from rookery.core.fleet_rows import FleetSession, FleetState
 from rookery.errors import CommandRejected
-from rookery.fleet.cli import _report, list_command
 from rookery.fleet.database import connect
 from rookery.fleet.journal import FleetDatabase
-from rookery.fleet.orders import Fleet, Given, SessionOrder, dbos_address, seconds_left
+from rookery.fleet.orders import Fleet, Given, SessionOrder, seconds_left
 from support.fleet_machines import (
     KEY,
     Machine,
@@ -105,34 +100,6 @@ def test_sessions_run_by_priority_and_their_files_are_pushed_and_no_secret_is_st
             fleet.cancel("late")
         [slot] = [each for each in fleet.workers() if each.state != "lost"]
     assert (slot.name, slot.state) == ("a", "ready")
-
-
-class Harmful:
-    """Touches a file when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Path.touch, (self._path,)
-
-
-def test_a_pickled_value_in_the_database_runs_no_code_on_workers(
-    address: str, remote: Path, start: Start, tmp_path: Path
-):
-    start("a", SCRIPT, *AUTO).wait_until_ready()
-    assert pickle.loads(pickle.dumps(Harmful(tmp_path / "here"))) is None
-    assert (tmp_path / "here").exists()
-    client = DBOSClient(system_database_url=dbos_address(address))
-    place = {"workflow_id": "s1", "queue_name": "rookery", "queue_partition_key": str(remote)}
-    client.enqueue({"workflow_name": "session", **place}, Harmful(tmp_path / "there"))
-    submit(address, "s2", remote)
-    assert wait(address, "s2").state == "completed"
-    client.destroy()
-    with connect(address) as database:
-        state = "select status from dbos.workflow_status where workflow_uuid = 's1'"
-        until(lambda: database.execute(state).fetchone() != ("ENQUEUED",))
-    assert not (tmp_path / "there").exists()
 
 
 def rookery(machine: Machine, *words: str) -> str:
@@ -285,73 +252,6 @@ def test_the_time_of_a_session_goes_by_the_clock_of_the_database(address: str):
         assert 0 < (seconds_left(database, order) or 0) <= 100
         assert seconds_left(database, replace(order, timeout=800)) == 0
         assert seconds_left(database, replace(order, timeout=0)) is None
-
-
-def test_rows_that_are_not_valid_are_listed_beside_the_others(
-    address: str, capsys: pytest.CaptureFixture[str]
-):
-    with connect(address) as database:
-        for name, state, created in (
-            ("good", "queued", "now"),
-            ("bad", "gone", "now"),
-            ("never", "running", "infinity"),
-        ):
-            database.execute(
-                "insert into rookery.sessions (task, label, repo, ref, text, state, created) "
-                "values (%s, '', 'r', 'main', 'Go', %s, %s)",
-                [name, state, created],
-            )
-        for name, labels, seen in (
-            ("a/0/1", ["gpu"], "now"),
-            ("b/0/2", [None], "now"),
-            ("c/0/3", [["x"]], "now"),
-            ("d/0/4", [], "-infinity"),
-        ):
-            database.execute(
-                "insert into rookery.workers (executor, name, labels, state, seen, digest) "
-                "values (%s, 'w', %s::text[], 'ready', %s, '')",
-                [name, labels, seen],
-            )
-    with closing(Fleet(address)) as fleet:
-        states = {each.session_id: each.state for each in fleet.sessions()}
-        assert states == {"good": "queued", "bad": "unreadable", "never": "unreadable"}
-        listing = fleet.listing(10)
-        workers = {each.executor: each.state for each in listing.workers}
-        bad = dict.fromkeys(("b/0/2", "c/0/3", "d/0/4"), "unreadable")
-        assert workers == {"a/0/1": "ready", **bad}
-        assert [each.label for each in listing.queues] == ["", "gpu"]
-        assert fleet.wait("bad").reason == "The session's row in the database is not valid."
-    list_command.callback(database=address, as_json=False)  # type: ignore[misc]
-    lines = capsys.readouterr().out.splitlines()
-    assert "b/0/2  unreadable" in lines
-    assert len(lines) == 7
-
-
-@pytest.mark.parametrize("state", ["waiting", "completed"])
-def test_a_worker_puts_no_command_into_what_is_printed_to_copy(
-    capsys: pytest.CaptureFixture[str], state: FleetState
-):
-    evil = "--x; touch evil\x1b[2J\ntouch evil"
-    empty = dict.fromkeys(("label", "ref", "text", "worker", "result", "reason", "code"), "")
-    row = FleetSession(
-        **empty,
-        session_id="s1",
-        state=state,
-        repo=evil,
-        question="Run it?",
-        digest=evil,
-        created=0,
-        checkpoint=evil,
-    )
-    _report(row, as_json=False)
-    lines = capsys.readouterr().err.split("\n")
-    (said,) = (each for each in lines if "evil" in each)
-    assert "\x1b" not in said
-    words = shlex.split(said.partition(": ")[2])
-    if state == "waiting":
-        assert words[:-1] == ["rookery", "fleet", "answer", "s1", "yes", "--digest"]
-    else:
-        assert (words[:3], len(words)) == (["git", "fetch", "--"], 5)
 
 
 def test_connections_of_machines_that_are_gone_end_and_options_of_the_address_count(address: str):
