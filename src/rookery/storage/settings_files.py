@@ -44,9 +44,16 @@ from rookery.storage.settings_values import (
 DEFAULT = "default"
 OTHER_VARIABLES = frozenset(
     ENV_PREFIX + name
-    for name in ("HOME", "KILLPOINT", "KILLPOINT_LOG", "TORTURE", "NOTHING_LEFT_OUT")
+    for name in (
+        "HOME",
+        "FLEET_DATABASE",
+        "KILLPOINT",
+        "KILLPOINT_LOG",
+        "TORTURE",
+        "NOTHING_LEFT_OUT",
+    )
 )
-"""Our variables that are not settings: the home folder, and what tests set."""
+"""Our variables that are not settings: the home folder, the fleet, and what tests set."""
 
 
 class FoundSettings(Struct, frozen=True, kw_only=True):
