@@ -108,3 +108,21 @@ def test_a_worker_puts_no_command_into_what_is_printed_to_copy(
         assert words[:-1] == ["rookery", "fleet", "answer", "s1", "yes", "--digest"]
     else:
         assert (words[:3], len(words)) == (["git", "fetch", "--"], 5)
+
+
+def test_a_row_of_the_engine_that_is_not_valid_does_not_stop_the_signs_of_life(
+    address: str, start: Start
+):
+    start("a", "- say: Done.\n").wait_until_ready()
+    with connect(address) as database:
+        database.execute(
+            "insert into dbos.workflow_status (workflow_uuid, status, name, executor_id, "
+            "authenticated_roles, queue_name) values ('bad', 'PENDING', 'session', 'x/0/1', "
+            "'{not JSON', 'rookery:nobody')"
+        )
+        database.execute(
+            "insert into rookery.workers (executor, name, labels, state, digest, seen) "
+            "values ('x/0/1', 'x', '{}', 'ready', '', now() - interval '1 minute')"
+        )
+    with closing(Fleet(address)) as fleet:
+        until(lambda: {each.name: each.state for each in fleet.workers()}["x"] == "lost")
