@@ -51,17 +51,24 @@ def test_rows_that_are_not_valid_are_listed_beside_the_others(
             ("good", "queued", "now"),
             ("bad", "gone", "now"),
             ("never", "running", "infinity"),
+            ("huge", "running", "now"),
         ):
             database.execute(
                 "insert into rookery.sessions (task, label, repo, ref, text, state, created) "
                 "values (%s, '', 'r', 'main', 'Go', %s, %s)",
                 [name, state, created],
             )
+        # a character that needs six bytes in JSON: the row as JSON would exceed the server's limit
+        database.execute(
+            "update rookery.sessions set label = repeat(chr(1), 200 * 1024 * 1024) "
+            "where task = 'huge'"
+        )
         for name, labels, seen in (
             ("a/0/1", ["gpu"], "now"),
             ("b/0/2", [None], "now"),
             ("c/0/3", [["x"]], "now"),
             ("d/0/4", [], "-infinity"),
+            ("e/0/5", ["x" * 10**7], "now"),
         ):
             database.execute(
                 "insert into rookery.workers (executor, name, labels, state, seen, digest) "
@@ -70,17 +77,17 @@ def test_rows_that_are_not_valid_are_listed_beside_the_others(
             )
     with closing(Fleet(address)) as fleet:
         states = {each.session_id: each.state for each in fleet.sessions()}
-        assert states == {"good": "queued", "bad": "unreadable", "never": "unreadable"}
+        assert states == {"good": "queued", **dict.fromkeys(("bad", "huge", "never"), "unreadable")}
         listing = fleet.listing(10)
         workers = {each.executor: each.state for each in listing.workers}
-        bad = dict.fromkeys(("b/0/2", "c/0/3", "d/0/4"), "unreadable")
+        bad = dict.fromkeys(("b/0/2", "c/0/3", "d/0/4", "e/0/5"), "unreadable")
         assert workers == {"a/0/1": "ready", **bad}
         assert [each.label for each in listing.queues] == ["", "gpu"]
         assert fleet.wait("bad").reason == "The session's row in the database is not valid."
     list_command.callback(database=address, as_json=False)  # type: ignore[misc]
     lines = capsys.readouterr().out.splitlines()
     assert "b/0/2  unreadable" in lines
-    assert len(lines) == 7
+    assert len(lines) == 9
 
 
 @pytest.mark.parametrize("state", ["waiting", "completed"])

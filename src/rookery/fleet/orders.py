@@ -41,19 +41,36 @@ OVER: tuple[FleetState, ...] = ("completed", "failed", "cancelled")
 UNREADABLE = "The session's row in the database is not valid."
 
 
-_SESSION = """
-json_build_object(
+LONGEST_ROW = 4 * 1024**2
+"""Bytes of a session's row. What is longer was not written by rookery, and PostgreSQL could fail to
+turn it into JSON."""
+LONGEST_NAME = 1000
+
+_TEXTS = "state label repo ref text worker question digest result reason code"
+_SIZE = f"octet_length({') + octet_length('.join(_TEXTS.split())})"
+_SESSION = f"""
+case when {_SIZE} <= {LONGEST_ROW} then json_build_object(
     'session_id', task, 'state', state, 'label', label, 'repo', repo, 'ref', ref, 'text', text,
     'worker', worker, 'question', question, 'digest', digest, 'result', result, 'reason', reason,
     'code', code,
     'created', case when isfinite(created) then floor(extract(epoch from created) * 1000) end,
-    'checkpoint', (select c.ref from rookery.checkpoints c where c.task = sessions.task)
-)
+    'checkpoint', (select left(c.ref, {LONGEST_NAME}) from rookery.checkpoints c
+        where c.task = sessions.task)
+) end
 """
-_QUEUES = """
+_WORKERS = f"""
+select executor, left(name, {LONGEST_NAME}),
+    case when pg_column_size(labels) <= {64 * LONGEST_NAME} then labels end,
+    left(state, {LONGEST_NAME}), left(session, {LONGEST_NAME}),
+    case when isfinite(seen) then extract(epoch from now() - seen)::float end
+from rookery.workers order by executor
+"""
+_QUEUES = f"""
 select label, count(*) filter (where state = 'queued'), count(*) filter (where state = 'running'),
     count(*) filter (where state = 'waiting')
-from rookery.sessions where state in ('queued', 'running', 'waiting') group by label
+from rookery.sessions
+where state in ('queued', 'running', 'waiting') and octet_length(label) <= {LONGEST_NAME}
+group by label
 """
 
 
@@ -195,13 +212,7 @@ class Fleet:
         return [_session(task, row) for task, row in found]
 
     def workers(self) -> list[FleetWorker]:
-        found = self._ask(
-            "select executor, name, labels, state, session, "
-            "case when isfinite(seen) then extract(epoch from now() - seen)::float end "
-            "from rookery.workers order by executor",
-            [],
-        )
-        return [_worker(row) for row in found]
+        return [_worker(row) for row in self._ask(_WORKERS, [])]
 
     def listing(self, most: int) -> FleetListing:
         """All workers and queues, and the newest sessions."""
