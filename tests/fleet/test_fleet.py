@@ -227,6 +227,34 @@ def test_questions_labels_cancellation_and_draining(address: str, remote: Path, 
         assert fleet.session("s5").state == "cancelled"
 
 
+ASKS_TWICE = """
+- calls: [{tool: ask_followup_question, arguments: {question: "First?", follow_up: [{text: a}]}}]
+- calls: [{tool: ask_followup_question, arguments: {question: "Second?", follow_up: [{text: b}]}}]
+- say: Done.
+"""
+
+
+def test_a_question_is_answered_once_and_a_second_answer_is_for_no_other_question(
+    address: str, remote: Path, start: Start
+):
+    worker = start("a", ASKS_TWICE, *AUTO)
+    worker.wait_until_ready()
+    submit(address, "s1", remote)
+    assert "First?" in wait(address, "s1").question
+    worker.signal(signal.SIGSTOP)
+    with closing(Fleet(address)) as fleet, connect(address) as database:
+        seq = database.execute("select seq from rookery.journals").fetchone() or (0,)
+        fleet.answer("s1", Given(reply="message", text="a"))
+        with pytest.raises(CommandRejected, match="it has no question"):
+            fleet.answer("s1", Given(reply="message", text="a"))
+        fleet._send("s1", Given(reply="message", text="a", seq=seq[0]))  # at the same moment
+        worker.signal(signal.SIGCONT)
+        assert "Second?" in fleet.wait("s1", 60).question
+        fleet.answer("s1", Given(reply="message", text="b"))
+        assert fleet.wait("s1", 60).state == "completed"
+    assert [text for text in messages(events(address, "s1")) if text in "ab" and text] == ["a", "b"]
+
+
 def test_no_more_sessions_of_one_repository_run_at_once_than_the_limit(
     address: str, remote: Path, start: Start, tmp_path: Path
 ):

@@ -7,7 +7,8 @@ cut off cannot write any more, however late it wakes up.
 Only lasting facts are stored. Those that may wait are sent with the next one that may not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeAlias
 
 import psycopg
@@ -71,6 +72,15 @@ class FleetDatabase:
         if self._connection is None or self._connection.broken or self._connection.closed:
             self._connection = connect(self._address, self._name)
         return self._connection.execute(statement, values)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What is executed within takes effect at its end, or not at all."""
+        with reported("did not answer"):
+            self.execute("select 1")
+            assert self._connection
+            with self._connection.transaction():
+                yield
 
     def wait_for_news(self, seconds: float | None) -> None:
         """Wait for a notification of what this connection listens to. One that came since the

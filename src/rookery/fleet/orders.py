@@ -103,6 +103,8 @@ class Given(Struct, frozen=True, kw_only=True):
     digest: str = ""
     """Of the action that the user saw. Another action is asked about again."""
     cancel: bool = False
+    seq: int = 0
+    """Of the session's journal when it asked. The answer is for no other question."""
 
 
 def queue_of(label: str) -> str:
@@ -175,7 +177,19 @@ class Fleet:
             raise CommandRejected(
                 "The session asks something else now. Nothing was answered; look again."
             )
-        self._send(session_id, msgspec.structs.replace(given, digest=session.digest))
+        with self._database.transaction():
+            asked = self._ask(
+                "update rookery.sessions s set state = 'running' from rookery.journals j "
+                "where s.task = %s and s.state = 'waiting' and s.digest = %s and j.task = s.task "
+                "returning j.seq",
+                [session_id, session.digest],
+            )
+            if not asked:
+                raise CommandRejected(f"The question of session {session_id} was just answered.")
+            self._send(
+                session_id,
+                msgspec.structs.replace(given, digest=session.digest, seq=asked[0][0]),
+            )
 
     def cancel(self, session_id: str) -> None:
         session = self.session(session_id)
@@ -314,6 +328,14 @@ def _worker(row: Sequence[Any]) -> FleetWorker:
 
 def _queue(label: str, slots: int, queued: int, running: int, waiting: int) -> FleetQueue:
     return FleetQueue(label=label, slots=slots, queued=queued, running=running, waiting=waiting)
+
+
+def is_cancelled(database: FleetDatabase, order: SessionOrder) -> bool:
+    with reported("did not answer"):
+        found = database.execute(
+            "select cancelled from rookery.sessions where task = %s", [order.session_id]
+        ).fetchone()
+    return found == (True,)
 
 
 def seconds_left(database: FleetDatabase, order: SessionOrder) -> float | None:

@@ -66,6 +66,8 @@ class LifeEnd(Struct, frozen=True, kw_only=True):
     reason: str = ""
     code: str = ""
     digest: str = ""
+    seq: int = 0
+    """Of the journal after the question."""
 
 
 Told: TypeAlias = Literal["cancel", "drain", "over"] | Watcher

@@ -37,6 +37,7 @@ from rookery.fleet.orders import (
     Given,
     SessionOrder,
     dbos_address,
+    is_cancelled,
     queue_of,
     register,
     seconds_left,
@@ -208,8 +209,7 @@ class Slot:
                 end = msgspec.convert(_life(text, given), LifeEnd)
                 given = ""
                 if end.kind == "asked":
-                    left = _remaining(text)
-                    given = DBOS.recv(ANSWERS, timeout_seconds=left) or ""
+                    given = self._receive(text, end.seq)
                     if not given:
                         reason = "The question was not answered in time."
                         end = LifeEnd(kind="failed", reason=reason, code="timeout")
@@ -222,6 +222,15 @@ class Slot:
                     DBOS.sleep(2.0**tries)
                     continue
                 return _finish(text, msgspec.to_builtins(end))
+
+    def _receive(self, text: str, seq: int) -> str:
+        """The answer to the question that the journal ends with, or a cancellation. A second
+        answer to an earlier question is dropped."""
+        while given := DBOS.recv(ANSWERS, timeout_seconds=_remaining(text)):
+            said = msgspec.json.decode(given, type=Given)
+            if said.cancel or said.seq == seq:
+                break
+        return given or ""
 
     @contextmanager
     def _taken(self, order: SessionOrder) -> Iterator[None]:
@@ -262,7 +271,7 @@ class Slot:
         if end.kind == "drained":
             self.leave()
         if end.kind == "asked":
-            self.record(order, "waiting", end)
+            end = msgspec.structs.replace(end, seq=self.record(order, "waiting", end))
         built: dict[str, Any] = msgspec.to_builtins(end)
         return built
 
@@ -282,8 +291,9 @@ class Slot:
 
     def record(
         self, order: SessionOrder, state: FleetState, end: LifeEnd, *, claim: bool = False
-    ) -> None:
-        """Show how the session is. A slot that lost the session changes nothing."""
+    ) -> int:
+        """Show how the session is. A slot that lost the session changes nothing. Returns where
+        the session's journal ends."""
         asks = state == "waiting"
         values = {
             "task": order.session_id,
@@ -297,14 +307,16 @@ class Slot:
             "code": end.code,
         }
         with reported("did not answer"):
-            self._records.execute(
+            ends = self._records.execute(
                 "update rookery.sessions set state = %(state)s, worker = %(worker)s, "
                 "question = %(question)s, digest = %(digest)s, result = %(result)s, "
                 "reason = %(reason)s, code = %(code)s "
-                "where task = %(task)s and (worker = %(worker)s or %(claim)s)",
+                "where task = %(task)s and (worker = %(worker)s or %(claim)s) "
+                "returning (select seq from rookery.journals j where j.task = sessions.task)",
                 values,
-            )
+            ).fetchone()
             self._records.execute(_NEWS, values)
+        return (ends and ends[0]) or 0
 
     def drain(self) -> None:
         """Take nothing more, and let another slot continue the session."""
@@ -349,14 +361,6 @@ def _finish(text: str, end: dict[str, Any]) -> dict[str, Any]:
 @DBOS.step(name="remaining", **STEP)
 def _remaining(text: str) -> float:
     return _slots[0].remaining(text)
-
-
-def is_cancelled(database: FleetDatabase, order: SessionOrder) -> bool:
-    with reported("did not answer"):
-        found = database.execute(
-            "select cancelled from rookery.sessions where task = %s", [order.session_id]
-        ).fetchone()
-    return found == (True,)
 
 
 def leave_taken_over(why: str) -> NoReturn:
