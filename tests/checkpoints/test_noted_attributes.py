@@ -24,7 +24,7 @@ def note_at(path: Path) -> str:
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         with path.open("rb") as file:
-            return note_of(folder, file.fileno())
+            return note_of(folder, file.fileno(), os.fstat(file.fileno()))
     finally:
         os.close(folder)
 

@@ -17,7 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from rookery.checkpoints.snapshot_trees import OWN_RIGHTS
 from rookery.core.facts import FileVersion
@@ -64,14 +63,16 @@ class SavedAttributes(Struct, frozen=True):
         )
 
 
-def note_of(folder: int, file: int) -> str:
+def note_of(folder: int, file: int, status: os.stat_result) -> str:
     """The note on an open file in an open folder; empty if there is nothing to store."""
-    extended = dict(extended_of(file))
+    extended, owner = dict(extended_of(file)), _owner(folder, status)
+    if not extended and not owner:
+        return ""
     users = {name: value for name, value in extended.items() if name.startswith(USERS)}
     if sum(map(len, users.values())) > MAX_NOTE_BYTES:
         users = {}
     listed = {ACL: extended[ACL]} if ACL in extended else {}
-    return SavedAttributes(_owner(folder, file), {**listed, **users}).text
+    return SavedAttributes(owner, {**listed, **users}).text
 
 
 def note_of_access_list(text: str) -> str:
@@ -109,8 +110,8 @@ def _without_user_attributes(note: str) -> str:
     return SavedAttributes(saved.owner, listed).text
 
 
-def _owner(folder: int, file: int) -> tuple[int, int] | None:
-    there, above = os.fstat(file), os.fstat(folder)
+def _owner(folder: int, there: os.stat_result) -> tuple[int, int] | None:
+    above = os.fstat(folder)
     group = above.st_gid if above.st_mode & stat.S_ISGID else os.getegid()
     own = (there.st_uid, there.st_gid)
     return None if own == (os.geteuid(), group) else own
@@ -139,13 +140,16 @@ def content_of(folder: int, name: str, status: os.stat_result, most: int) -> Con
         return Content(os.fsencode(os.readlink(name, dir_fd=folder)), status, True)
     if not stat.S_ISREG(status.st_mode) or status.st_size > most:
         return None
-    with open(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
-        content = _read(file.fileno(), most)
+    file = os.open(name, _FILE, dir_fd=folder)
+    try:
+        content = _read(folder, file, most)
         for _ in range(_TRIES):
             if content is None or content.steady:
                 break
-            content = _read(file.fileno(), most)
-        return content and replace(content, attributes=note_of(folder, file.fileno()))
+            content = _read(folder, file, most)
+        return content
+    finally:
+        os.close(file)
 
 
 def version_in(folder: int, name: str, most: int) -> FileVersion | None:
@@ -181,8 +185,9 @@ def version_at(root: Path, path: str, most: int) -> FileVersion | None:
 
 def is_git_name(name: str) -> bool:
     """Whether git, on this or another system, treats the name as a repository."""
-    shown = "".join(character for character in name if character.isprintable()).casefold()
-    return shown in (".git", "git~1")
+    if not name.isprintable():
+        name = "".join(character for character in name if character.isprintable())
+    return name.casefold() in (".git", "git~1")
 
 
 def path_parts(path: str) -> Sequence[str] | None:
@@ -193,19 +198,20 @@ def path_parts(path: str) -> Sequence[str] | None:
     return names
 
 
-def _read(descriptor: int, most: int) -> Content | None:
+def _read(folder: int, descriptor: int, most: int) -> Content | None:
     before = os.fstat(descriptor)
     data = _read_all(descriptor, before.st_size, most) if stat.S_ISREG(before.st_mode) else None
     if data is None:
         return None
     after = os.fstat(descriptor)
-    return Content(data, after, _stamp(before) == _stamp(after) and len(data) == after.st_size)
+    steady = _stamp(before) == _stamp(after) and len(data) == after.st_size
+    return Content(data, after, steady, note_of(folder, descriptor, after))
 
 
 def _read_all(descriptor: int, size: int, most: int) -> bytes | None:
     """The content, up to where it was truncated during reading; None if it is too large."""
     pieces, at = [], 0
-    while piece := os.pread(descriptor, max(size + 1 - at, 65536), at):
+    while piece := os.pread(descriptor, max(size + 1 - at, 65536 if at else 1), at):
         pieces.append(piece)
         at += len(piece)
         if at > most:

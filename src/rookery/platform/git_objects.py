@@ -29,6 +29,10 @@ _LONGEST_LIST = 64 * 1024
 _LARGEST_INDEX = 1024 * 1024 * 1024
 
 UNFINISHED = "tmp_"
+_TOO_SMALL = 64
+"""Bytes of data that compression does not shorten."""
+_STORED = struct.Struct("<BBBHH")
+_SUM = struct.Struct(">I")
 _LARGEST_OBJECT = 256 * 1024 * 1024
 
 
@@ -108,9 +112,11 @@ class ObjectKind(IntEnum):
     BLOB = 3
 
 
+_NAMES = {kind: kind.name.lower().encode() for kind in ObjectKind}
+
+
 def object_id(kind: ObjectKind, data: bytes) -> bytes:
-    head = b"%s %d\0" % (kind.name.lower().encode(), len(data))
-    digest = sha1(head, usedforsecurity=False)
+    digest = sha1(b"%s %d\0" % (_NAMES[kind], len(data)), usedforsecurity=False)
     digest.update(data)
     return digest.digest()
 
@@ -129,7 +135,7 @@ class Packing:
         return self._entries.keys()
 
     def add(self, new: bytes, kind: ObjectKind, data: bytes) -> None:
-        packed = _entry_head(kind, len(data)) + zlib.compress(data, 1)
+        packed = _entry_head(kind, len(data)) + _compressed(data)
         self._file.write(packed)
         self._entries[new] = self.size, zlib.crc32(packed)
         self.size += len(packed)
@@ -193,6 +199,14 @@ class Packing:
 
 def _sha1(data: bytes) -> bytes:
     return sha1(data, usedforsecurity=False).digest()
+
+
+def _compressed(data: bytes) -> bytes:
+    size = len(data)
+    if size > _TOO_SMALL:
+        return zlib.compress(data, 1)
+    # one block as it is
+    return _STORED.pack(0x78, 1, 1, size, size ^ 0xFFFF) + data + _SUM.pack(zlib.adler32(data))
 
 
 def _entry_head(kind: ObjectKind, size: int) -> bytes:

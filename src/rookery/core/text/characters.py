@@ -239,12 +239,17 @@ def folded(name: str) -> str:
 
 def caseless(text: str) -> str:
     """The text without differences of case and composition."""
+    if text.isascii():
+        return text.lower()
     composed = unicodedata.normalize("NFC", text).casefold()
     return unicodedata.normalize("NFC", composed)
 
 
 def folded_names(path: str) -> tuple[str, ...]:
     """The names in a path, outermost first."""
+    if path.isascii() and ":" not in path:  # faster, for very many paths
+        names = path.lower().split("/")
+        return tuple([name.rstrip(" .") or name for name in names if name not in ("", ".")])
     return tuple(folded(name) for name in path.split("/") if name not in ("", "."))
 
 
