@@ -7,12 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rookery.checkpoints.checkpoints import NOT_KEPT, ProtectedFilesOnly, ShadowCheckpoints
 from rookery.core.facts import Effect, FileVersion
@@ -20,7 +17,6 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.undo_plan import folder_with
 from rookery.engine.ports.workspace import Checkpoint
 from rookery.errors import StorageError
-from rookery.platform.git_index import Rows, read_index, write_index
 from support.warm_programs import Process, start_program
 
 pytestmark = pytest.mark.anyio
@@ -722,34 +718,6 @@ async def test_a_cancelled_save_leaves_consistent_storage(ground: Ground):
     saved = await checkpoints.save(None)
     assert len(await checkpoints.files_at(saved.id)) == 300
     ground.demand_valid()
-
-
-NAME = st.text(st.characters(codec=None, exclude_characters="/\0"), min_size=1).filter(
-    lambda name: os.fsdecode(name.encode("utf-8", "replace")) == name
-)
-ROW = st.tuples(
-    st.integers(0, 2**64 - 1),
-    st.integers(-(2**63), 2**63 - 1),
-    st.integers(-(2**63), 2**63 - 1),
-    st.integers(0, 2**64 - 1),
-    st.integers(0, 2**32 - 1),
-    st.binary(min_size=20, max_size=20),
-)
-
-
-@settings(max_examples=200 if TORTURE else 15)
-@given(st.dictionaries(NAME, st.dictionaries(NAME, ROW, min_size=1)), st.integers(1, 10**6))
-def test_an_index_is_read_exactly_and_rejected_if_damaged(rows: Rows, place: int):
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "index"
-        write_index(path, rows)
-        assert read_index(path) == rows
-        data = path.read_bytes()
-        at = place % len(data)
-        path.write_bytes(data[:at])
-        assert read_index(path) == {}
-        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-        assert read_index(path) == {}
 
 
 def cut(path: Path) -> None:

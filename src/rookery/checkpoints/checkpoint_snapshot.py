@@ -1,16 +1,18 @@
 """Take checkpoints, skip what has not changed since the last one, and drop old ones."""
 
 import os
+import stat
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.checkpoints.file_versions import limit_notes
+from rookery.checkpoints.file_versions import limit_notes, path_parts, status_of
 from rookery.checkpoints.shadow_repository import Metadata, ShadowRepository, Snapshot
 from rookery.checkpoints.snapshot_selection import (
     DEPENDENCIES,
@@ -18,14 +20,18 @@ from rookery.checkpoints.snapshot_selection import (
     FolderSearch,
     FollowedPaths,
     IgnoreCache,
+    WalkedFolder,
     is_foreign,
 )
-from rookery.checkpoints.snapshot_trees import UNSEEN, Trees, reachable, uncovered_among
-from rookery.checkpoints.snapshots import FolderSurvey
+from rookery.checkpoints.snapshot_trees import UNSEEN, Folder, Trees, reachable, uncovered_among
+from rookery.checkpoints.snapshots import FOLDER, FolderSurvey
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import OF_BUILDS, holds_secrets, protected
 from rookery.errors import StorageError
-from rookery.platform.git_index import GitIndexes, Rows, read_index, write_index
+from rookery.platform.git_index import GitIndexes
+
+if TYPE_CHECKING:
+    from rookery.checkpoints.stat_index import Index
 
 _ROOM_AFTER_CLEAN_UP = 0.8
 _RECENT_SECONDS = 10.0
@@ -118,7 +124,8 @@ def _worth_keeping(
 Pause = Callable[[], None]
 
 _INDEX_THRESHOLD = 200
-"""The index is written if at least this many files were read; fewer are quickly read again."""
+"""The index is written if at least this many files and folders were read; fewer are quickly read
+again."""
 _TOO_MANY = "too many to check for protected files"
 
 
@@ -133,10 +140,56 @@ class TakenSnapshot(Struct, frozen=True):
 
 def _is_protected(path: str, *, new: bool) -> bool:
     """Whether the path is protected, and not in what other tasks write at the same time."""
+    if protected(path, new=new) in ("", *OF_BUILDS):
+        return False
     names = path.split("/")
-    return protected(path, new=new) not in ("", *OF_BUILDS) and not any(
-        is_foreign(name, "/".join([*names[:at], ""])) for at, name in enumerate(names)
-    )
+    return not any(is_foreign(name, "/".join([*names[:at], ""])) for at, name in enumerate(names))
+
+
+class _Survey(FolderSurvey):
+    """A survey that also looks at single paths."""
+
+    def named(self, base: Trees, paths: Sequence[str], *, ignored: bool = False) -> Trees:
+        """Return `base` with the current state of these paths. Of secret files that are
+        `ignored`, the content is not stored."""
+        for path in paths:
+            names = path_parts(path)
+            if names is None:
+                self.skipped.add(path, "not a file of the workspace")
+                continue
+            root = os.open(self._root, FOLDER)
+            try:
+                base = self._replace_path(root, base, names, "", ignored=ignored)
+            finally:
+                os.close(root)
+        return base
+
+    def _replace_path(
+        self, folder: int, base: Trees, names: Sequence[str], path: str, *, ignored: bool
+    ) -> Trees:
+        """Update the entry at the end of `names`, or the first on the way that is not a folder."""
+        name, *below = names
+        entries = Folder(self._store, base)
+        if path:
+            entries.put_own_rights(os.fstat(folder).st_mode)
+        here = f"{path}{name}"
+        status = status_of(folder, name)
+        if status is None:
+            entries.drop(name)
+        elif not stat.S_ISDIR(status.st_mode):
+            secret = ignored and holds_secrets(name)
+            self._leaf(entries, folder, name, here, status, secret=secret)
+        else:
+            with self._open(entries, folder, name, here) as inner:
+                if inner is not None and below:
+                    known = entries.folder(name) or entries.uncovered_below(name)
+                    trees = self._replace_path(inner, known, below, f"{here}/", ignored=ignored)
+                    entries.put_folder(name, trees)
+                elif inner is not None:
+                    last = FollowedPaths(self._store, partial(entries.folder, name))
+                    place = WalkedFolder(f"{here}/", len(path.split("/")), None, last)
+                    entries.put_folder(name, self._folder(inner, place))
+        return entries.store()
 
 
 class SnapshotTaker:
@@ -160,7 +213,7 @@ class SnapshotTaker:
         self._search = FolderSearch(root, partial(_is_protected, new=protected_only), private)
         self._ignore_cache = IgnoreCache()
         self._indexes = GitIndexes(str(root))
-        self._index: Rows | None = None
+        self._index: Index | None = None
         self._last: Snapshot | None = None
 
     def forget(self) -> None:
@@ -175,11 +228,11 @@ class SnapshotTaker:
             also = (*paths, *also)
             paths = None
         store, base = self._repository.store, self._base()
-        survey = FolderSurvey(
+        survey = _Survey(
             self._root,
             store,
             self._limits,
-            index=self._known(),
+            index=self._known,
             private=self._private,
             pause=pause,
             ignore_cache=self._ignore_cache,
@@ -216,7 +269,7 @@ class SnapshotTaker:
         return TakenSnapshot(base, skipped)
 
     def _everything(
-        self, survey: FolderSurvey, followed: FollowedPaths, pause: Pause
+        self, survey: _Survey, followed: FollowedPaths, pause: Pause
     ) -> tuple[Trees, Metadata]:
         try:
             trees = UNSEEN if self._protected_only else survey.everything(followed)
@@ -240,16 +293,20 @@ class SnapshotTaker:
             return self._last
         return self._repository.newest()
 
-    def _known(self) -> Rows:
+    def _known(self) -> "Index":
+        from rookery.checkpoints.stat_index import read_index
+
         if self._index is None:
             self._index = read_index(self._repository.folder / "stat_index")
         return self._index
 
-    def _keep(self, survey: FolderSurvey) -> None:
-        self._index = survey.index
+    def _keep(self, survey: _Survey) -> None:
+        from rookery.checkpoints.stat_index import write_index
+
+        self._index = survey.seen.index
         if survey.read >= _INDEX_THRESHOLD:
             with suppress(OSError):  # the index is only a cache
-                write_index(self._repository.folder / "stat_index", survey.index)
+                write_index(self._repository.folder / "stat_index", survey.seen.index)
 
 
 _NOT_WHOLE = ("Desktop", "Documents", "Downloads")

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import cached_property, partial
+from hashlib import sha1
 from pathlib import Path
 
 from msgspec import Struct
@@ -106,7 +107,7 @@ class FolderSearch:
             return known
         prefix = f"{folder}/" if folder else ""
         folders, files, repositories = list[str](), list[str](), list[str]()
-        with os.scandir(os.path.join(self._root, folder)) as scan:
+        with os.scandir(f"{self._root}/{folder}") as scan:
             for entry in scan:
                 path = prefix + entry.name
                 if is_git_name(entry.name):
@@ -133,16 +134,22 @@ _NAMED = 50
 
 
 class SelectionRules:
-    """Rules of an ignore file and of those above it. `start` is the length of its folder's path.
-    The same object is returned until one of the files changes, so rules are compared by
-    identity."""
+    """Rules of an ignore file and of those above it. `path` is that of its folder, with a slash at
+    the end, and `text` its content. The same object is returned until one of the files changes, so
+    rules are compared by identity."""
 
-    __slots__ = ("_above", "_own", "_start")
+    __slots__ = ("_above", "_own", "_start", "key")
 
-    def __init__(self, start: int, own: FileRules, above: "SelectionRules | None") -> None:
-        self._start = start
+    def __init__(
+        self, path: str, own: FileRules, above: "SelectionRules | None", text: str
+    ) -> None:
+        self._start = len(path)
         self._own = own
         self._above = above
+        said = f"{path}\0{text}".encode("utf-8", "surrogateescape")
+        start: bytes = above.key if above else b""
+        self.key: bytes = sha1(start + said, usedforsecurity=False).digest()
+        """The same for the same rules in every process."""
 
     def ignore(self, path: str, *, is_folder: bool) -> bool:
         """Whether the path is ignored; the nearest ignore file with a matching pattern decides."""
@@ -158,7 +165,7 @@ class SelectionRules:
 
 def ignore_everything(path: str, above: SelectionRules) -> SelectionRules:
     """Rules that ignore everything in the folder."""
-    return SelectionRules(len(path) + 1, _EVERYTHING, above)
+    return SelectionRules(f"{path}/", _EVERYTHING, above, "*")
 
 
 class _ReadRules(Struct, frozen=True):
@@ -226,7 +233,8 @@ def _rules(
         content = content_of(folder, IGNORE_FILE, status, _IGNORE_FILE_BYTES)
         if content:
             text = content.data.decode("utf-8", "replace").removeprefix("\ufeff")
-            return SelectionRules(len(path), FileRules.of_ignore_file(text.split("\n")), above)
+            rules = FileRules.of_ignore_file(text.split("\n"))
+            return SelectionRules(path, rules, above, text)
     return above
 
 
@@ -302,6 +310,8 @@ class WalkedFolder(Struct, frozen=True):
     depth: int
     rules: SelectionRules | None
     followed: FollowedPaths
+    kept: bool = False
+    """It is ignored, but was not when the last checkpoint was taken."""
 
     def inside(self, name: str) -> "WalkedFolder":
         path, inner = f"{self.path}{name}/", self.followed.inside(name)

@@ -116,6 +116,10 @@ class Folder:
             return None
         return Trees(files, self.rights.get(name, (0, NO_TREE))[1], self._uncovered(name))
 
+    def modes(self) -> tuple[bytes, ...]:
+        """The ids of the stored modes of the folder and its files."""
+        return tuple({known for mode, known in self.rights.values() if mode != _TREE_MODE})
+
     def version(self, name: str) -> FileVersion | None:
         if name not in self.files:
             return None
@@ -183,7 +187,7 @@ def encode_tree(entries: Mapping[str, tuple[int, bytes]]) -> bytes:
     """Encode a tree, sorted like git: folder names compare as if they ended with a slash."""
     rows = [
         (name + b"/" if mode == _TREE_MODE else name, mode, name, known)
-        for name, (mode, known) in ((os.fsencode(name), entry) for name, entry in entries.items())
+        for name, (mode, known) in [(os.fsencode(name), entry) for name, entry in entries.items()]
     ]
     rows.sort()
     return b"".join(b"%o %s\0%s" % (mode, name, known) for _, mode, name, known in rows)

@@ -6,22 +6,24 @@ opened relative to their parent, and links are never followed. Nested repositori
 other folders, but the content of a `.git` is never stored.
 """
 
+import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from rookery.checkpoints.file_versions import (
+    NOT_A_FOLDER,
     content_of,
     is_git_name,
     is_unfinished_edit,
     is_unfinished_restore,
-    path_parts,
     status_of,
 )
 from rookery.checkpoints.object_store import ObjectStore
@@ -43,11 +45,15 @@ from rookery.checkpoints.snapshot_selection import (
 from rookery.checkpoints.snapshot_trees import OWN_RIGHTS, UNSEEN, Folder, Trees
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import holds_secrets
-from rookery.platform.git_index import GitIndexes, Row, Rows, is_settled, row_of
+from rookery.platform.descriptors import open_folder, present
+from rookery.platform.git_index import GitIndexes, times_are_settled
 from rookery.platform.git_objects import ObjectKind
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 200
+
+if TYPE_CHECKING:
+    from rookery.checkpoints.stat_index import Index, KnownFolder, SeenFolders
 
 
 class FolderSurvey:
@@ -60,7 +66,7 @@ class FolderSurvey:
         store: ObjectStore,
         limits: Limits,
         *,
-        index: Rows,
+        index: "Callable[[], Index]",
         private: Collection[Path],
         pause: Callable[[], None],
         ignore_cache: IgnoreCache,
@@ -69,16 +75,14 @@ class FolderSurvey:
         self._root = root
         self._store = store
         self._limits = limits
-        self._old = index
         self._private = {identity(os.stat(path)) for path in private if path.exists()}
         self._pause = pause
+        self._read_index = index
         self._ignore_cache = ignore_cache
         self._indexes = indexes
         self._began = time.time_ns()
-        self._files = 0
         self.read = 0
-        """Number of files that were read."""
-        self.index: Rows = {}
+        """Number of files that were read, and of folders that were listed."""
         self.skipped = Skipped()
         self.ignored_folders: list[str] = []
         """Ignored folders, in which at most the followed paths were looked at."""
@@ -93,58 +97,28 @@ class FolderSurvey:
         self.whole = True
         """False if folders were skipped because of a limit."""
 
+    @cached_property
+    def seen(self) -> "SeenFolders":
+        """Not needed to look at single files."""
+        from rookery.checkpoints.stat_index import SeenFolders
+
+        most, private = self._limits.checkpoint_files, self._private
+        return SeenFolders(self._root, self._store, self._read_index(), most, private, self._pause)
+
     def everything(self, followed: FollowedPaths) -> Trees:
         self._ignore_cache.begin()
-        root = os.open(self._root, _FOLDER)
+        root = os.open(self._root, FOLDER)
         try:
             return self._folder(root, WalkedFolder("", 0, None, followed))
         finally:
             os.close(root)
 
-    def named(self, base: Trees, paths: Sequence[str], *, ignored: bool = False) -> Trees:
-        """Return `base` with the current state of these paths. Of secret files that are
-        `ignored`, the content is not stored."""
-        for path in paths:
-            names = path_parts(path)
-            if names is None:
-                self.skipped.add(path, "not a file of the workspace")
-                continue
-            root = os.open(self._root, _FOLDER)
-            try:
-                base = self._replace_path(root, base, names, "", ignored=ignored)
-            finally:
-                os.close(root)
-        return base
-
-    def _replace_path(
-        self, folder: int, base: Trees, names: Sequence[str], path: str, *, ignored: bool
-    ) -> Trees:
-        """Update the entry at the end of `names`, or the first on the way that is not a folder."""
-        name, *below = names
-        entries = Folder(self._store, base)
-        if path:
-            entries.put_own_rights(os.fstat(folder).st_mode)
-        here = f"{path}{name}"
-        status = status_of(folder, name)
-        if status is None:
-            entries.drop(name)
-        elif not stat.S_ISDIR(status.st_mode):
-            secret = ignored and holds_secrets(name)
-            self._leaf(entries, folder, name, here, status, secret=secret)
-        else:
-            with self._open(entries, folder, name, here) as inner:
-                if inner is not None and below:
-                    known = entries.folder(name) or entries.uncovered_below(name)
-                    trees = self._replace_path(inner, known, below, f"{here}/", ignored=ignored)
-                    entries.put_folder(name, trees)
-                elif inner is not None:
-                    last = FollowedPaths(self._store, partial(entries.folder, name))
-                    place = WalkedFolder(f"{here}/", len(path.split("/")), None, last)
-                    entries.put_folder(name, self._folder(inner, place))
-        return entries.store()
-
     def _folder(self, folder: int, place: WalkedFolder) -> Trees:
         self._pause()
+        status, above = os.fstat(folder), place.rules
+        key = above.key if above else b""
+        if known := None if place.kept else self.seen.unchanged(place.path, status, key):
+            return self.seen.walk(known, place.path, lambda: place, self._rebuild)
         with os.scandir(folder) as scan:
             found = list(scan)
         place = self._with_rules(folder, place, {entry.name for entry in found})
@@ -152,7 +126,9 @@ class FolderSurvey:
         verdicts = self._ignore_cache.verdicts(path, rules) if rules else {}
         entries = Folder(self._store)
         if path:
-            entries.put_own_rights(os.fstat(folder).st_mode)
+            entries.put_own_rights(status.st_mode)
+        rows, folders = self.seen.begin(path), list[str]()
+        plain = rules is above and not place.kept
         for entry in found:
             name = entry.name
             if is_foreign(name, path):
@@ -162,6 +138,7 @@ class FolderSurvey:
                 if name == ".git":
                     self.repositories.append(path + name)
                 elif name != OWN_RIGHTS:
+                    folders.append(name)
                     self._subfolder(entries, folder, name, place, verdicts)
                 continue
             if self._is_skipped(folder, name):
@@ -169,23 +146,51 @@ class FolderSurvey:
                     self.repositories.append(path + name)
                 continue
             ignored = rules and look_up(verdicts, name, partial(is_excluded, path + name, rules))
+            hidden = (
+                rules is not None
+                and holds_secrets(name)
+                and rules.ignore(path + name, is_folder=False)
+            )
+            plain = plain and not ignored and not hidden
             if ignored and not place.followed.has_file(name):
                 entries.put_uncovered(name)
                 continue
             try:
-                status = entry.stat(follow_symlinks=False)
+                there = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
             except OSError as error:
                 self._skip(entries, name, path + name, (error.strerror or "unreadable").lower())
                 continue
-            secret = (
-                rules is not None
-                and holds_secrets(name)
-                and not place.followed.tracks(name)
-                and rules.ignore(path + name, is_folder=False)
-            )
-            self._file(entries, folder, name, place, status, secret=secret)
+            secret = hidden and not place.followed.tracks(name)
+            self._file(entries, folder, name, place, there, secret=secret)
+        trees = entries.store()
+        whole = plain and len(rows) + len(folders) == len(found)
+        if whole and times_are_settled(status, self._began):
+            self.read += 1
+            self.seen.note(path, status, key, folders, trees, entries.modes())
+        return trees
+
+    def _rebuild(
+        self, known: "KnownFolder", place: WalkedFolder, changed: Mapping[str, Trees | None]
+    ) -> Trees:
+        """Store an unchanged folder again in which these folders differ."""
+        entries, path, rules = Folder(self._store, known.trees), place.path, place.rules
+        verdicts = self._ignore_cache.verdicts(path, rules) if rules else {}
+        try:
+            folder = present(open_folder(self._root, path.split("/")[:-1]))
+        except OSError as error:
+            if error.errno not in {errno.ENOENT, *NOT_A_FOLDER}:
+                raise
+            return known.trees  # it was removed at this moment
+        try:
+            for name, trees in changed.items():
+                if trees:
+                    entries.put_folder(name, trees)
+                else:
+                    self._subfolder(entries, folder, name, place, verdicts)
+        finally:
+            os.close(folder)
         return entries.store()
 
     def _with_rules(self, folder: int, place: WalkedFolder, names: Collection[str]) -> WalkedFolder:
@@ -211,14 +216,13 @@ class FolderSurvey:
         """Store a file, unless the index shows that it has not changed."""
         if not self._count_file(entries, name, place):
             return
-        row: Row | None = self._old.get(place.path, {}).get(name)
+        blob = self.seen.blob(place.path, name, status)
         is_there = self._store.__contains__ if secret else self._store.is_written
-        if row and row_of(status, row[5]) == row and is_there(row[5]):
-            entries.put_leaf(name, row[5], row[4], secret=secret)
-        else:
-            row = self._leaf(entries, folder, name, place.path + name, status, secret=secret)
-        if row:
-            self.index.setdefault(place.path, {})[name] = row
+        if blob and is_there(blob):
+            entries.put_leaf(name, blob, status.st_mode, secret=secret)
+            self.seen.put(place.path, name, status, blob)
+        elif stored := self._leaf(entries, folder, name, place.path + name, status, secret=secret):
+            self.seen.put(place.path, name, *stored)
 
     def _is_skipped(self, folder: int, name: str) -> bool:
         """Whether to skip the name: git's own files, and temporary files of ours."""
@@ -254,10 +258,13 @@ class FolderSurvey:
                 self.ignored_folders.append(here)
                 self._followed_only(entries, folder, name, inside)
                 return
+            else:
+                inside = replace(inside, kept=True)
         if is_git_name(name):
             self._skip(entries, name, here, "git could mistake it for one of its own files")
             return
-        full = self._files >= self._limits.checkpoint_files and not place.followed.was_known(name)
+        many = self.seen.files >= self._limits.checkpoint_files
+        full = many and not place.followed.was_known(name)
         if inside.depth > _MAX_DEPTH or full:
             self._skip(entries, name, here, "too many files" if full else "too deep")
             self.whole = False
@@ -303,7 +310,7 @@ class FolderSurvey:
     def _open(self, entries: Folder, folder: int, name: str, here: str) -> Iterator[int | None]:
         """Open a folder; None if it cannot be opened or is private."""
         try:
-            inner = os.open(name, _FOLDER, dir_fd=folder)
+            inner = os.open(name, FOLDER, dir_fd=folder)
         except OSError as error:
             if not isinstance(error, FileNotFoundError):
                 self._skip(entries, name, here, (error.strerror or "unreadable").lower())
@@ -336,8 +343,8 @@ class FolderSurvey:
         status: os.stat_result,
         *,
         secret: bool = False,
-    ) -> Row | None:
-        """Store a file; return its index row, unless a later change could go unnoticed."""
+    ) -> tuple[os.stat_result, bytes] | None:
+        """Store a file; return its state and id, unless a later change could go unnoticed."""
         self._pause()
         self.read += 1
         try:
@@ -356,12 +363,12 @@ class FolderSurvey:
         add = self._store.remember if secret else partial(self._store.add, ObjectKind.BLOB)
         blob = add(content.data)
         entries.put_leaf(name, blob, content.status.st_mode, secret=secret)
-        row = row_of(content.status, blob)
-        return row if content.steady and is_settled(row, self._began) else None
+        settled = content.steady and times_are_settled(content.status, self._began)
+        return (content.status, blob) if settled else None
 
     def _count_file(self, entries: Folder, name: str, place: WalkedFolder) -> bool:
-        self._files += 1
-        full = self._files > self._limits.checkpoint_files
+        self.seen.files += 1
+        full = self.seen.files > self._limits.checkpoint_files
         if full and not (place.followed.was_known(name) or is_protected(place.path + name)):
             self._skip(entries, name, place.path + name, "too many files")
             return False

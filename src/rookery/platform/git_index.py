@@ -1,114 +1,30 @@
-"""Which files git tracks, and a stat index of files that were read before.
+"""Which files git tracks.
 
 Tracked files are never ignored, whatever ignore files say. Git is not run. Anyone may have written
 the index, so it is only used as a list of names, and one that cannot be parsed counts as empty.
-
-A stat index is only a cache: every row is compared with the file system before it is used, so an
-old one, another process's, or none will do.
 """
 
 import hashlib
 import os
 import stat
-import struct
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha1
 from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.platform.disk import put
 from rookery.platform.git_folders import common_folder, is_folder, regular_content
 from rookery.platform.git_objects import had_object, has_object
 
-_HEAD = b"rookery stat index 3\n"
-_ROW = struct.Struct("<QqqQI20s")
-_COUNT = struct.Struct("<I")
 _SETTLED = 2_000_000_000
 """Nanoseconds after which another change must show in a file's times; file systems store them to
 two seconds at worst."""
 
-Row = tuple[int, int, int, int, int, bytes]
-"""Size, both times, inode, mode, and the id of the content."""
-Rows = dict[str, dict[str, Row]]
-"""By folder, then by name."""
-
-
-def row_of(status: os.stat_result, blob: bytes) -> Row:
-    return (
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-        status.st_ino,
-        status.st_mode,
-        blob,
-    )
-
-
-def is_settled(row: Row, began: int) -> bool:
-    """Whether a change of a file that was read after `began` would show in its times."""
-    return max(row[1], row[2]) < began - _SETTLED
-
 
 def times_are_settled(status: os.stat_result, began: int) -> bool:
-    """The same for a file without a row."""
+    """Whether a change of a file that was examined after `began` would show in its times."""
     return max(status.st_mtime_ns, status.st_ctime_ns) < began - _SETTLED
-
-
-def read_index(path: Path) -> Rows:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return {}
-    if data[: len(_HEAD)] != _HEAD or _checksum(data[:-20]) != data[-20:]:
-        return {}
-    return _decode(data[len(_HEAD) : -20])
-
-
-def write_index(path: Path, rows: Mapping[str, Mapping[str, Row]]) -> None:
-    """Replace the index. Not synced, as a torn one is detected and only costs time."""
-    data = _HEAD + _encode(rows)
-    put(path, [data, _checksum(data)], durable=False)
-
-
-def _encode(rows: Mapping[str, Mapping[str, Row]]) -> bytes:
-    names = [name for folder in rows.values() for name in folder]
-    heads = b"\0".join(os.fsencode(folder) for folder in rows)
-    tails = b"\0".join(map(os.fsencode, names))
-    counts = [len(folder) for folder in rows.values()]
-    return b"".join(
-        [
-            struct.pack("<III", len(rows), len(heads), len(tails)),
-            heads,
-            tails,
-            struct.pack(f"<{len(counts)}I", *counts),
-            *(_ROW.pack(*row) for folder in rows.values() for row in folder.values()),
-        ]
-    )
-
-
-def _decode(data: bytes) -> Rows:
-    folders, heads_size, tails_size = struct.unpack_from("<III", data)
-    if not folders:
-        return {}
-    at = 12 + heads_size
-    heads = os.fsdecode(data[12:at]).split("\0")
-    tails = os.fsdecode(data[at : at + tails_size]).split("\0")
-    at += tails_size
-    counts = struct.unpack_from(f"<{folders}I", data, at)
-    at += _COUNT.size * folders
-    table = list(_ROW.iter_unpack(data[at:]))
-    rows, done = Rows(), 0
-    for head, count in zip(heads, counts, strict=True):
-        rows[head] = dict(zip(tails[done : done + count], table[done : done + count], strict=True))
-        done += count
-    return rows
-
-
-def _checksum(data: bytes) -> bytes:
-    return sha1(data, usedforsecurity=False).digest()
 
 
 _LARGEST = 64 * 1024 * 1024

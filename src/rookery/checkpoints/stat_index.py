@@ -1,0 +1,192 @@
+"""What the last walk through the workspace saw: its folders, and the state of their files.
+
+It is only a cache. A file's row counts while size, times, inode and mode of the file are the same.
+The names in a folder count while its own are the same. So an old index, another process's, or none
+will do. Nothing younger than two seconds is in it, as another change might not show.
+"""
+
+import os
+import struct
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha1
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery import VERSION
+from rookery.checkpoints.object_store import ObjectStore
+from rookery.checkpoints.snapshot_selection import WalkedFolder, identity
+from rookery.checkpoints.snapshot_trees import EMPTY, Trees
+from rookery.platform.disk import put
+
+_HEAD = f"rookery {VERSION} stat index 4\n".encode()
+_CHECKSUM = 20
+_STATUS = struct.Struct("<QqqQI")
+_pack = _STATUS.pack
+
+Row = bytes
+"""The sign of a file and the id of its content."""
+
+
+class KnownFolder(Struct, frozen=True, array_like=True, gc=False):
+    """A folder and what was stored for it."""
+
+    files: dict[str, Row]
+    sign: bytes = b""
+    """Empty if the folder has to be listed each time."""
+    rules: bytes = b""
+    """The key of the ignore rules that applied in it."""
+    folders: tuple[str, ...] = ()
+    trees: Trees = EMPTY
+    rights: tuple[bytes, ...] = ()
+    """Ids of the stored modes that the trees refer to."""
+
+
+Index = dict[str, KnownFolder]
+"""By path, with a slash at its end; the path of the workspace is empty."""
+
+
+def sign_of(status: os.stat_result) -> bytes:
+    """What differs after every change of a file, or of the names in a folder."""
+    return _pack(
+        status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode
+    )
+
+
+Rebuild = Callable[[KnownFolder, WalkedFolder, Mapping[str, Trees | None]], Trees]
+"""Stores a folder again in which these folders differ: their trees, or None if not known yet."""
+
+
+class SeenFolders:
+    """The folders that the last walk saw, and those of this one. What has not changed since is
+    neither opened nor listed."""
+
+    def __init__(
+        self,
+        root: Path,
+        store: ObjectStore,
+        old: Index,
+        most: int,
+        private: Collection[tuple[int, int]],
+        pause: Callable[[], None],
+    ) -> None:
+        self._top = f"{root}/"
+        self._store = store
+        self._old = old
+        self._most = most
+        self._private = private
+        self._pause = pause
+        self.index: Index = {}
+        self.files = 0
+        """Number of files so far, of which `most` are wanted."""
+
+    def blob(self, path: str, name: str, status: os.stat_result) -> bytes:
+        """The id of a file's content, empty if it may have changed."""
+        folder = self._old.get(path)
+        row = folder.files.get(name) if folder else None
+        return row[_STATUS.size :] if row and row.startswith(sign_of(status)) else b""
+
+    def put(self, path: str, name: str, status: os.stat_result, blob: bytes) -> None:
+        folder = self.index.get(path)
+        (folder.files if folder else self.begin(path))[name] = sign_of(status) + blob
+
+    def begin(self, path: str) -> dict[str, Row]:
+        """The rows of a folder that is listed again, still empty."""
+        folder = self.index[path] = KnownFolder({})
+        return folder.files
+
+    def note(
+        self,
+        path: str,
+        status: os.stat_result,
+        rules: bytes,
+        folders: Sequence[str],
+        trees: Trees,
+        rights: tuple[bytes, ...],
+    ) -> None:
+        """Note a folder that was listed, if its files and folders are all that is in it."""
+        sign, files = sign_of(status), self.index[path].files
+        self.index[path] = KnownFolder(files, sign, rules, tuple(folders), trees, rights)
+
+    def unchanged(self, path: str, status: os.stat_result, rules: bytes) -> KnownFolder | None:
+        """The folder, if its names and files are the same and still stored, under the same
+        rules."""
+        known = self._old.get(path)
+        if known is None or known.sign != sign_of(status) or known.rules != rules:
+            return None
+        self._pause()
+        files, trees = known.files, known.trees
+        is_written, folder = self._store.is_written, f"{self._top}{path}"
+        if self.files + len(files) > self._most:
+            return None
+        try:
+            for name, row in files.items():
+                if not row.startswith(sign_of(os.lstat(folder + name))) or not is_written(
+                    row[_STATUS.size :]
+                ):
+                    return None
+        except OSError:
+            return None
+        return known if all(map(is_written, filter(None, (*trees, *known.rights)))) else None
+
+    def walk(
+        self, known: KnownFolder, path: str, place: Callable[[], WalkedFolder], rebuild: Rebuild
+    ) -> Trees:
+        """The trees of an unchanged folder, whose folders may have changed."""
+        self.index[path] = known
+        self.files += len(known.files)
+        changed: dict[str, Trees | None] = {}
+        for name in known.folders:
+            inner, trees = f"{path}{name}/", None
+            if there := self._unchanged_inside(inner, known.rules):
+                trees = self.walk(there, inner, lambda name=name: place().inside(name), rebuild)  # type: ignore[misc]
+                if trees == there.trees:
+                    continue
+            changed[name] = trees
+        if not changed:
+            return known.trees
+        trees = rebuild(known, place(), changed)
+        self.index[path] = replace(known, trees=trees)
+        return trees
+
+    def _unchanged_inside(self, path: str, rules: bytes) -> KnownFolder | None:
+        if path not in self._old:
+            return None
+        try:
+            status = os.lstat(self._top + path[:-1])
+        except OSError:
+            return None
+        return None if identity(status) in self._private else self.unchanged(path, status, rules)
+
+
+def read_index(path: Path) -> Index:
+    with suppress(OSError, ValueError, msgspec.MsgspecError):
+        data = path.read_bytes()
+        body = data[len(_HEAD) : -_CHECKSUM]
+        if data.startswith(_HEAD) and _checksum(body) == data[-_CHECKSUM:]:
+            return msgspec.msgpack.decode(body, type=Index)
+    return {}
+
+
+def write_index(path: Path, index: Mapping[str, KnownFolder]) -> None:
+    """Replace the index. Not synced, as a torn one is detected and only costs time."""
+    try:
+        body = msgspec.msgpack.encode(index)
+    except UnicodeEncodeError:  # names that are not UTF-8 are not kept
+        body = msgspec.msgpack.encode({p: f for p, f in index.items() if _is_text(p, f)})
+    put(path, [_HEAD, body, _checksum(body)], durable=False)
+
+
+def _is_text(path: str, folder: KnownFolder) -> bool:
+    try:
+        "\0".join((path, *folder.files, *folder.folders)).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _checksum(data: bytes) -> bytes:
+    return sha1(data, usedforsecurity=False).digest()
