@@ -29,10 +29,6 @@ _LONGEST_LIST = 64 * 1024
 _LARGEST_INDEX = 1024 * 1024 * 1024
 
 UNFINISHED = "tmp_"
-_TOO_SMALL = 64
-"""Bytes of data that compression does not shorten."""
-_STORED = struct.Struct("<BBBHH")
-_SUM = struct.Struct(">I")
 _LARGEST_OBJECT = 256 * 1024 * 1024
 
 
@@ -135,7 +131,7 @@ class Packing:
         return self._entries.keys()
 
     def add(self, new: bytes, kind: ObjectKind, data: bytes) -> None:
-        packed = _entry_head(kind, len(data)) + _compressed(data)
+        packed = _entry_head(kind, len(data)) + zlib.compress(data, 1)
         self._file.write(packed)
         self._entries[new] = self.size, zlib.crc32(packed)
         self.size += len(packed)
@@ -199,14 +195,6 @@ class Packing:
 
 def _sha1(data: bytes) -> bytes:
     return sha1(data, usedforsecurity=False).digest()
-
-
-def _compressed(data: bytes) -> bytes:
-    size = len(data)
-    if size > _TOO_SMALL:
-        return zlib.compress(data, 1)
-    # one block as it is
-    return _STORED.pack(0x78, 1, 1, size, size ^ 0xFFFF) + data + _SUM.pack(zlib.adler32(data))
 
 
 def _entry_head(kind: ObjectKind, size: int) -> bytes:
