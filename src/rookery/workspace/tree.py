@@ -13,6 +13,7 @@ import re
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import TypeAlias
@@ -84,7 +85,7 @@ class Tree(Struct):
         names = [] if self.start == self.top else self.start.split("/")
         ways = ["/".join(names[:depth]) for depth in range(1, len(names) + 1)]
         self.explicit = any(name.startswith(".") or name in NOT_LISTED for name in names) or any(
-            _is_ignored(way, self._rules_of(_parent(way)), is_folder=True) for way in ways
+            _is_ignored(way, self._rules_above(way), is_folder=True) for way in ways
         )
 
     def display(self, path: str) -> str:
@@ -96,9 +97,12 @@ class Tree(Struct):
         try:
             with opened_folder(self.root, _names(folder)) as opened:
                 at = present(opened)
-                rules = () if self.explicit else self._rules_of(folder, at)
                 with os.scandir(at) as scan:
-                    entries = [_entry(folder, found, at) for found in self._count(scan)]
+                    found = list(self._count(scan))
+                entries = [_entry(folder, each, at) for each in found]
+                # most folders have none, and looking for it takes longer than all the rest
+                has_rules = self.incomplete or any(each.name == _IGNORE_FILE for each in found)
+                rules = () if self.explicit else self._rules_of(folder, at if has_rules else None)
         except OSError:
             self.unreadable += 1
             return []
@@ -161,21 +165,22 @@ class Tree(Struct):
                 return
             yield entry
 
-    def _rules_of(self, folder: str, at: int | None = None) -> Rules:
+    def _rules_of(self, folder: str, at: int | None) -> Rules:
+        """`at` is the open folder if it may have an ignore file."""
         if folder not in self._rules:
-            above = self._rules_of(_parent(folder)) if folder != self.top else ()
-            own = self._own_rules(folder, at)
+            above = self._rules_above(folder)
+            own = None if at is None else _own_rules(at)
             self._rules[folder] = ((folder, own), *above) if own else above
         return self._rules[folder]
 
-    def _own_rules(self, folder: str, at: int | None) -> FileRules | None:
-        try:
-            if at is not None:
-                return _read_rules(at)
-            with opened_folder(self.root, _names(folder)) as opened:
-                return None if opened is None else _read_rules(opened)
-        except OSError:
-            return None  # most folders have no ignore file
+    def _rules_above(self, folder: str) -> Rules:
+        if folder == self.top:
+            return ()
+        above = _parent(folder)
+        if above not in self._rules:
+            with suppress(OSError), opened_folder(self.root, _names(above)) as opened:
+                return self._rules_of(above, opened)
+        return self._rules_of(above, None)
 
 
 def natural_key(name: str) -> tuple[list[str | int], str]:
@@ -238,6 +243,13 @@ def _is_ignored(path: str, rules: Rules, *, is_folder: bool) -> bool:
         if opinion is not None:
             return opinion
     return False
+
+
+def _own_rules(folder: int) -> FileRules | None:
+    try:
+        return _read_rules(folder)
+    except OSError:
+        return None
 
 
 def _read_rules(folder: int) -> FileRules | None:
