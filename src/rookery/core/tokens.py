@@ -6,7 +6,9 @@ Tokens per byte are learnt from the usage that the provider reports.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import is_
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -74,19 +76,36 @@ def weight(turns: Iterable[Turn]) -> int:
     return sum(_weight(block) for turn in turns for block in turn.blocks)
 
 
+T = TypeVar("T")
+
+
+class Repeated(Generic[T]):
+    """What was made of the turns of the last request. The next one repeats them, and adds some."""
+
+    def __init__(self) -> None:
+        self._how: Hashable = None
+        self._turns: list[Turn] = []
+        self._made: list[T] = []
+
+    def make(
+        self, make: Callable[[Turn], T], turns: Sequence[Turn], how: Hashable = None
+    ) -> Sequence[T]:
+        """`make` of each turn, which depends on nothing but the turn and `how`."""
+        same = [*map(is_, self._turns, turns), False].index(False) if how == self._how else 0
+        made = [make(turn) for turn in turns[same:]]
+        self._how, self._turns[same:], self._made[same:] = how, turns[same:], made
+        return self._made
+
+
 class Scale:
     """Measures a growing conversation: an unchanged turn is measured once."""
 
     def __init__(self) -> None:
-        self._weighed: dict[int, tuple[Turn, int]] = {}
+        self._weighed = Repeated[int]()
 
-    def weight(self, turns: Iterable[Turn]) -> int:
+    def weight(self, turns: Sequence[Turn]) -> int:
         """The same as `weight`."""
-        before = self._weighed
-        rows = [before.get(id(turn)) or (turn, weight([turn])) for turn in turns]
-        # each row holds its turn, so that no other can have the same id
-        self._weighed = {id(row[0]): row for row in rows}
-        return sum(weighed for _, weighed in rows)
+        return sum(self._weighed.make(lambda turn: weight([turn]), turns))
 
 
 def learnt(per_byte: float, size: int, tokens: int) -> float:

@@ -14,6 +14,7 @@ from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResu
 from rookery.core.facts import StopReason, Usage
 from rookery.core.folds.history import Turn
 from rookery.core.limits import Effort
+from rookery.core.tokens import Repeated
 from rookery.engine.ports.model import (
     CallChunk,
     Chunk,
@@ -37,7 +38,6 @@ from rookery.providers.vendors import (
 )
 from rookery.providers.wire_format import (
     IMAGES_OF_A_RESULT,
-    Repeated,
     bearer,
     count,
     detail_of_stop,

@@ -7,8 +7,8 @@ repeat an event's name in its data.
 
 import hashlib
 import json
-from collections.abc import AsyncIterable, Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResu
 from rookery.core.facts import StopReason
 from rookery.core.folds.history import Turn
 from rookery.core.text.characters import whole_values
+from rookery.core.tokens import Repeated
 from rookery.engine.ports.model import ModelRequest
 from rookery.lazy_pattern import lazy_pattern
 
@@ -222,25 +223,6 @@ def detail_of_stop(reason: StopReason, word: object, said: str = "") -> str:
     if reason in (StopReason.REFUSED, StopReason.UNKNOWN):
         return said or str(word or "")
     return ""
-
-
-T = TypeVar("T")
-
-
-class Repeated(Generic[T]):
-    """What was made of the turns of the last request. The next one repeats them, and adds some."""
-
-    def __init__(self) -> None:
-        self._how: Hashable = None
-        self._made: dict[int, tuple[Turn, T]] = {}
-
-    def make(self, make: Callable[[Turn], T], turns: Sequence[Turn], how: Hashable) -> list[T]:
-        """`make` of each turn, which depends on nothing but the turn and `how`."""
-        before = self._made if how == self._how else {}
-        self._how, self._made = how, {}
-        for turn in turns:
-            self._made[id(turn)] = before.get(id(turn)) or (turn, make(turn))
-        return [self._made[id(turn)][1] for turn in turns]
 
 
 def sendable(
