@@ -282,11 +282,13 @@ def body(
     turns = sendable(request.turns, source, images=model.images, repeated=repeated.fitted)
     how = returns, vendor.short_ids
     made = repeated.messages.make(lambda turn: [*_messages(turn, returns)], turns, how)
-    # copies, because some vendors need them changed
-    messages = [{**message} for each in made for message in each]
+    messages = [message for each in made for message in each]
+    marked = vendor.reports_cost and model.id.startswith("anthropic/")
+    if vendor.short_ids or marked:  # they are changed, and the next request needs them as made
+        messages = [{**message} for message in messages]
     if request.system.strip():
         messages.insert(0, {"role": "system", "content": request.system})
-    if vendor.reports_cost and model.id.startswith("anthropic/"):
+    if marked:
         _mark_for_caching(messages)
     payload: dict[str, Any] = {
         "model": model.id,
