@@ -172,8 +172,7 @@ class JsonReport:
             automatic=run.consent.level is Level.AUTO,
             after=run.after,
         )
-        for event in run.stored:
-            self._output.show(event)
+        self._output.resume(run.stored)
         for child in children_of(run.stored, run.store):
             self._output.show_of_child(*child)
         self.display: Display = self._output

@@ -6,14 +6,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.compat.structured_output.writer import JsonOutput, ReaderLeft
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text, Thinking, ToolCall
+from rookery.core.event_list import EventList
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -23,6 +26,7 @@ from rookery.core.facts import (
     Ending,
     Event,
     Fact,
+    Governed,
     Noted,
     OutputStreamed,
     RequestFailed,
@@ -128,6 +132,45 @@ def written(facts: list[Fact], *, stream: bool, code: str | None = None, reason:
     for event in placed(facts):
         output.show(event)
     output.end(code is None, code, reason)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("governed", [False, True])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_resumed_run_counts_old_events_and_reads_the_last_ones(stream: bool, governed: bool):
+    lasting = [each.fact for each in placed(STORY) if each.fact.lasting]
+    earlier = [Governed(mode="enforce"), *lasting] if governed else lasting
+    stored = placed([*earlier, *lasting, *lasting])
+    begun = replace(stored[-1], ts=BEGUN + 60_000)
+    new = [next_event(begun, fact, BEGUN + 60_000) for fact in lasting[1:2]]
+    read: list[int] = []
+
+    def read_places(places: Iterable[int]) -> Iterator[Event]:
+        for place in places:
+            read.append(place)
+            yield stored[place]
+
+    def output(events: Sequence[Event]) -> str:
+        out = io.StringIO()
+        output = JsonOutput(out, stream=stream, session_id="3f2a", after=stored[-1].seq)
+        output.resume(events)
+        for event in new:
+            output.show(event)
+        output.end(True)
+        return out.getvalue()
+
+    codes = EventList(stored).codes
+    assert output(EventList(codes=codes, stored=read_places)) == shown_whole(stored, new, stream)
+    finished = {at for at, each in enumerate(stored) if isinstance(each.fact, ToolFinished)}
+    assert finished <= set(read) if governed else len(finished & set(read)) == len(finished) / 3
+
+
+def shown_whole(stored: Sequence[Event], new: Sequence[Event], stream: bool) -> str:
+    out = io.StringIO()
+    output = JsonOutput(out, stream=stream, session_id="3f2a", after=stored[-1].seq)
+    for event in [*stored, *new]:
+        output.show(event)
+    output.end(True)
     return out.getvalue()
 
 
