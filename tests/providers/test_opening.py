@@ -142,7 +142,10 @@ def test_naming_a_provider_loads_none():
     assert shown.stdout.strip() == "[]"
 
 
-SHARED = {"catalogue", "exchange", "listener", "registry", "wire_format"}
+SHARED = {
+    *("catalogue", "exchange", "http_client", "http_response", "listener", "registry"),
+    "wire_format",
+}
 LOADED = {
     "openai": {"openai", "vendors"},
     "groq": {"openai", "vendors"},

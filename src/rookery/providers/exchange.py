@@ -12,7 +12,6 @@ from typing import Any, ClassVar, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 import anyio
-import httpx2
 from anyio.streams.memory import MemoryObjectSendStream
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +20,16 @@ from rookery import NAME, VERSION
 from rookery.core.limits import Effort, FailureKind, Limits
 from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest
 from rookery.errors import ProviderError
-from rookery.providers.listener import Addressee, Clocks, HttpAnswer, Item, Listener, Reading
+from rookery.providers.http_client import (
+    DirectClient,
+    HttpClient,
+    HttpFailure,
+    Item,
+    has_proxy,
+    tls_context,
+)
+from rookery.providers.http_response import HttpAnswer
+from rookery.providers.listener import Addressee, Clocks, Listener, Reading
 from rookery.providers.registry import LOCAL, is_loopback
 from rookery.providers.wire_format import EventReader, Framing, encode_body
 
@@ -49,12 +57,11 @@ class Endpoint:
         self._clocks = Clocks.of(limits, local=local)
         self._base_url = base_url.rstrip("/")
         self._headers = {**headers, **_HEADERS}
-        self._trust_env = not is_loopback(base_url)
+        self._on_this_machine = is_loopback(base_url)
         # setting up TLS costs time at the start, and plain HTTP has no use for it
-        encrypted = base_url.startswith("https:")
-        self._verify = httpx2.create_ssl_context() if encrypted else False
+        self._tls = tls_context() if base_url.startswith("https:") else None
         self._http = self._fresh_client()
-        self._stale: list[httpx2.AsyncClient] = []
+        self._stale: list[HttpClient] = []
         self._exchanges = 0
 
     @asynccontextmanager
@@ -89,21 +96,20 @@ class Endpoint:
                 await self._follow(post, send, moves=1)
             except ProviderError as error:
                 await send.send(error)
-            except (httpx2.RequestError, httpx2.InvalidURL) as error:
+            except HttpFailure as error:
                 await send.send(_network_failure(error, self.to))
 
     async def _follow(
         self, post: "Post", send: MemoryObjectSendStream[Item], *, moves: int
     ) -> None:
-        headers = {**await post.sign(post.url, post.body), "accept": post.accept}
-        sending = self._http.stream("POST", post.url, content=post.body, headers=headers)
-        async with sending as response:
-            if not 300 <= response.status_code < 400:
-                await send.send(HttpAnswer(response.status_code, response.headers))
-                async for piece in _pieces(response):
-                    await _pass_on(piece, send)
+        signed = await post.sign(post.url, post.body)
+        headers = {**self._headers, **signed, "accept": post.accept}
+        async with self._http.post(post.url, post.body, headers) as response:
+            if not 300 <= response.head.status < 400:
+                await send.send(response.head)
+                await response.pass_to(send)
                 return
-            target = _moved_to(post.url, response, self.to, moves)
+            target = _moved_to(post.url, response.head, self.to, moves)
         await self._follow(replace(post, url=target), send, moves=moves - 1)
 
     async def _leave(self, *, failed: bool) -> None:
@@ -118,16 +124,15 @@ class Endpoint:
         for http in (self._http, *self._stale):
             await http.aclose()
 
-    def _fresh_client(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(
-            verify=self._verify,
-            trust_env=self._trust_env,
-            headers=self._headers,
-            timeout=httpx2.Timeout(None, connect=self.limits.connect_seconds),
-            follow_redirects=False,
+    def _fresh_client(self) -> HttpClient:
+        seconds = self.limits.connect_seconds
+        if self._on_this_machine or not has_proxy():
             # llama.cpp closes a connection after its answer, perhaps right under the next request
-            limits=httpx2.Limits(max_keepalive_connections=20 if self._trust_env else 0),
-        )
+            keeps = not self._on_this_machine
+            return DirectClient(self._base_url, self._tls, keeps=keeps, connect_seconds=seconds)
+        from rookery.providers.http_by_proxy import ProxyClient
+
+        return ProxyClient(self._tls, connect_seconds=seconds)
 
 
 class Post(Struct, frozen=True):
@@ -191,21 +196,7 @@ class WireProvider:
         await self._endpoint.aclose()
 
 
-def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
-    encoded = "content-encoding" in response.headers
-    return response.aiter_bytes() if encoded else response.aiter_raw()
-
-
-async def _pass_on(piece: bytes, send: MemoryObjectSendStream[Item]) -> None:
-    """Pass on pieces without yielding to the loop while there is room, as they come by the
-    dozen."""
-    try:
-        send.send_nowait(piece)
-    except anyio.WouldBlock:
-        await send.send(piece)
-
-
-def _moved_to(url: str, response: httpx2.Response, to: Addressee, moves: int) -> str:
+def _moved_to(url: str, response: HttpAnswer, to: Addressee, moves: int) -> str:
     """The target of a redirect, if it may be followed: once, and on the same host."""
     target = urljoin(url, response.headers.get("location", ""))
     if moves and target != url and _origin(target) == _origin(url):
@@ -219,7 +210,7 @@ def _moved_to(url: str, response: httpx2.Response, to: Addressee, moves: int) ->
             "address, set the base URL to it. The key was not sent there."
         ),
         kind=FailureKind.REJECTED,
-        status=response.status_code,
+        status=response.status,
     )
 
 
@@ -229,42 +220,40 @@ def _origin(url: str) -> tuple[str, str, int | None]:
     return parts.scheme, parts.hostname or "", parts.port or default
 
 
-def _network_failure(error: Exception, to: Addressee) -> ProviderError:
+def _network_failure(error: HttpFailure, to: Addressee) -> ProviderError:
     """The failure for a network error."""
     from rookery.providers.provider_errors import plain, redacted
 
-    reason = plain(redacted(str(error), to.secret), 300) or type(error).__name__
-    match error:
-        case httpx2.ConnectError() if tls := _tls_error(error):
-            why = getattr(tls, "verify_message", "") or tls.reason or reason
-            return ProviderError(
-                f"No secure connection to {to.host}: its certificate or its answer was not "
-                f"accepted ({why}).",
-                kind=FailureKind.REJECTED,
-            )
-        case httpx2.ConnectError() | httpx2.ConnectTimeout():
+    reason = plain(redacted(str(error), to.secret), 300) or "no reason was given"
+    if error.kind == "offline" and (tls := _tls_error(error)):
+        why = getattr(tls, "verify_message", "") or tls.reason or reason
+        return ProviderError(
+            f"No secure connection to {to.host}: its certificate or its answer was not "
+            f"accepted ({why}).",
+            kind=FailureKind.REJECTED,
+        )
+    match error.kind:
+        case "offline":
             return ProviderError(
                 f"{to.host} cannot be reached. {_likely_cause(to, reason)}",
                 kind=FailureKind.OFFLINE,
             )
-        case httpx2.ProxyError():
+        case "proxy":
             return ProviderError(
                 f"The proxy {_proxy()} refused the request: {reason}.",
                 kind=FailureKind.REJECTED if "407" in reason else FailureKind.OFFLINE,
             )
-        case httpx2.RemoteProtocolError() if (
-            "disconnected" not in reason and "closed" not in reason
-        ):
+        case "not HTTP":
             return ProviderError(
                 f"The server at {to.host} is not a provider: {reason}.",
                 kind=FailureKind.MISPLACED,
             )
-        case httpx2.NetworkError() | httpx2.RemoteProtocolError() | httpx2.DecodingError():
+        case "dropped":
             return ProviderError(
                 f"The connection to {to.host} broke before the answer was complete ({reason}).",
                 kind=FailureKind.DROPPED,
             )
-        case _:
+        case "not sent":
             return ProviderError(
                 f"The request to {to.host} could not be sent: {reason}.",
                 kind=FailureKind.REJECTED,

@@ -5,7 +5,7 @@ that a provider that sends nothing but keep-alives is detected. Adjacent chunks 
 together are joined, so that each is processed once instead of dozens of times.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
@@ -23,6 +23,8 @@ from rookery.engine.ports.model import (
     ThinkingChunk,
 )
 from rookery.errors import ProviderError
+from rookery.providers.http_client import Item
+from rookery.providers.http_response import HttpAnswer
 from rookery.providers.wire_format import DamagedEvent, Framing, OversizedEvent, decode_event
 
 ERROR_BODY_BYTES = 64 * 1024
@@ -87,16 +89,6 @@ class Clocks(Struct, frozen=True, kw_only=True):
             progress=limits.progress_seconds,
             silence=limits.first_byte_seconds / 8,
         )
-
-
-class HttpAnswer(Struct, frozen=True):
-    """Status and headers of an HTTP response."""
-
-    status: int
-    headers: Mapping[str, str]
-
-
-Item: TypeAlias = HttpAnswer | bytes | ProviderError
 
 
 class Listener:

@@ -1,0 +1,66 @@
+"""HTTP through a proxy, by `httpx2`, which takes a while to import."""
+
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+
+import httpx2
+from anyio.streams.memory import MemoryObjectSendStream
+
+from rookery.providers.http_client import HttpFailure, HttpResponse, Item
+from rookery.providers.http_response import HttpAnswer
+
+
+class ProxyClient:
+    """Connections through the proxy in the environment, where it is to be used."""
+
+    def __init__(self, tls: ssl.SSLContext | None, *, connect_seconds: float) -> None:
+        self._http = httpx2.AsyncClient(
+            verify=tls or False,
+            timeout=httpx2.Timeout(None, connect=connect_seconds),
+            follow_redirects=False,
+        )
+
+    @asynccontextmanager
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str]
+    ) -> AsyncIterator[HttpResponse]:
+        with _failures():
+            async with self._http.stream("POST", url, content=body, headers=headers) as response:
+                yield _Response(response)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+
+class _Response:
+    def __init__(self, response: httpx2.Response) -> None:
+        self.head = HttpAnswer(response.status_code, response.headers)
+        self._response = response
+
+    async def pass_to(self, listener: MemoryObjectSendStream[Item]) -> None:
+        encoded = "content-encoding" in self._response.headers
+        read = self._response.aiter_bytes if encoded else self._response.aiter_raw
+        async for piece in read():
+            await listener.send(piece)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
+    except (httpx2.RequestError, httpx2.InvalidURL) as error:
+        reason = str(error) or type(error).__name__
+        match error:
+            case httpx2.ConnectError() | httpx2.ConnectTimeout():
+                raise HttpFailure("offline", reason) from error
+            case httpx2.ProxyError():
+                raise HttpFailure("proxy", reason) from error
+            case httpx2.RemoteProtocolError() if not (
+                "disconnected" in reason or "closed" in reason
+            ):
+                raise HttpFailure("not HTTP", reason) from error
+            case httpx2.NetworkError() | httpx2.RemoteProtocolError() | httpx2.DecodingError():
+                raise HttpFailure("dropped", reason) from error
+            case _:
+                raise HttpFailure("not sent", reason) from error
