@@ -5,9 +5,11 @@ pattern is matched name by name, and within a name the part after a star is sear
 to right: the time grows with the length of the pattern times that of the path.
 """
 
+import os
 import re
+import time
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -183,6 +185,62 @@ def within(path: str, folder: str) -> bool:
 
 def within_any(path: str, folders: Iterable[str]) -> bool:
     return any(within(path, folder) for folder in folders)
+
+
+_SETTLED_NS = 2_000_000_000
+"""A folder that changed more recently may change again without a new time."""
+
+
+class NamedPlaces:
+    """Relative paths that are looked up below a folder. Most of them are not there, so the names in
+    each folder are listed, and listed again when the folder has changed."""
+
+    def __init__(self, places: Iterable[str]) -> None:
+        self._steps: dict[str, dict[str, tuple[str, ...]]] = {}
+        """The places below each folder, by their next step in lower case."""
+        self._listed: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}
+        for place in places:
+            names = place.split("/")
+            for depth, name in enumerate(names):
+                below = self._steps.setdefault("/".join(names[:depth]), {})
+                below[name.lower()] = (*below.get(name.lower(), ()), place)
+
+    def below(self, folder: str) -> Iterator[tuple[str, bool]]:
+        """The paths that may exist, and whether one is a link or reached by one."""
+        yield from self._below(folder, "")
+
+    def _below(self, top: str, at: str) -> Iterator[tuple[str, bool]]:
+        steps = self._steps[at]
+        names = self._names_in(f"{top}/{at}" if at else top)
+        for step in steps if names is None else steps.keys() & names:
+            depth = at.count("/") + 2 if at else 1
+            reached = "/".join(steps[step][0].split("/")[:depth])
+            if os.path.islink(f"{top}/{reached}"):
+                yield from ((f"{top}/{place}", True) for place in steps[step])
+                continue
+            if reached in steps[step]:
+                yield f"{top}/{reached}", False
+            if reached in self._steps:
+                yield from self._below(top, reached)
+
+    def _names_in(self, folder: str) -> frozenset[str] | None:
+        """The names in a folder in lower case; None if it cannot be listed, though its files may
+        be accessible."""
+        now = time.time_ns()
+        try:
+            there = os.stat(folder)
+            version = there.st_dev, there.st_ino, there.st_mtime_ns, there.st_ctime_ns
+            known, names = self._listed.get(folder, ((), frozenset()))
+            if known == version:
+                return names
+            names = frozenset(map(str.lower, os.listdir(folder)))
+        except PermissionError:
+            return None
+        except OSError:
+            return frozenset()
+        if now - max(there.st_mtime_ns, there.st_ctime_ns) > _SETTLED_NS:
+            self._listed[folder] = version, names
+        return names
 
 
 def hidden(name: str) -> bool:

@@ -27,7 +27,7 @@ from rookery.core.protected_paths import CREDENTIAL_PLACES, SYSTEM_CREDENTIALS
 from rookery.core.text.characters import folded, folded_names
 from rookery.engine.ports.workspace import WayOut
 from rookery.platform.own_programs import SHARED_CACHES, existing_places
-from rookery.platform.paths import within, within_any
+from rookery.platform.paths import NamedPlaces, within, within_any
 
 NEVER_WRITABLE = (GOVERNANCE_FOLDER, PROJECT_FOLDER, ".git", ".hg", ".jj", ".svn")
 """Nothing in folders of these names is writable for a command that is limited to a part."""
@@ -295,9 +295,12 @@ MOST_LINKED = 2_000
 _FOLDER = "caches"
 
 
+_PLACES = NamedPlaces(CREDENTIAL_PLACES)
+
+
 def hidden_places(home: str, more: Iterable[str]) -> tuple[str, ...]:
     """The hidden places that exist, canonical, without those inside another."""
-    at_home = (os.path.join(home, place) for place in CREDENTIAL_PLACES)
+    at_home = (place for place, _ in _PLACES.below(home))
     of_system = (*SYSTEM_CREDENTIALS, *_host_keys("/etc/ssh"), *SOCKETS)
     readable = (place for place in of_system if os.access(place, os.R_OK))
     return existing_places((*at_home, *readable, *more))

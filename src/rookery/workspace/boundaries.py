@@ -20,7 +20,7 @@ from rookery.core.protected_paths import (
 from rookery.engine.ports.workspace import Place
 from rookery.errors import ToolError
 from rookery.platform.descriptors import HardLinks, TooManyEntries
-from rookery.platform.paths import within_any
+from rookery.platform.paths import NamedPlaces, within_any
 from rookery.workspace.paths import IgnoreFiles, IgnoreRules, Located, lexical, locate
 
 if TYPE_CHECKING:
@@ -180,37 +180,13 @@ class Boundaries:
         time, since people add key files and links while we run."""
         home = os.path.realpath(self._home)
         named = () if home == str(self._home) else CREDENTIAL_PLACES
-        real = {*_linked_places(home), *(f"{home}/{place}" for place in named)}
+        linked = (os.path.realpath(place) for place, by_link in _PLACES.below(home) if by_link)
+        real = {*linked, *(f"{home}/{place}" for place in named)}
         own = tuple(map(str, self._own))
         return (*own, *sorted(real.union(_resolved(own))))
 
 
-_STEPS = {place: tuple(place.split("/")) for place in CREDENTIAL_PLACES}
-
-
-def _linked_places(home: str) -> Iterator[str]:
-    """The targets of credential places that are reached by links. Most places do not exist."""
-    names_in, is_link = cache(_names_in), cache(os.path.islink)
-    for place, steps in _STEPS.items():
-        at = home
-        for step in steps:
-            names = names_in(at)
-            if names is not None and step not in names:
-                break
-            at = f"{at}/{step}"
-            if is_link(at):
-                yield os.path.realpath(f"{home}/{place}")
-                break
-
-
-def _names_in(folder: str) -> frozenset[str] | None:
-    """The names in a folder; None if it cannot be listed, though its files may be accessible."""
-    try:
-        return frozenset(os.listdir(folder))
-    except PermissionError:
-        return None
-    except OSError:
-        return frozenset()
+_PLACES = NamedPlaces(CREDENTIAL_PLACES)
 
 
 def _resolved(paths: Iterable[str]) -> Iterator[str]:
