@@ -200,12 +200,13 @@ def _encoded(file: FileText, new: str) -> bytes:
 
 def _omission(new: str, old: str = "") -> str | None:
     """The first line of `new` that is a placeholder, unless `old` has it too."""
+    before = set(old.split("\n"))
     known: set[str] | None = None
     for line in new.split("\n"):
-        if not _stands_in(line):
+        if line in before or not _stands_in(line):
             continue
         if known is None:
-            known = {there.strip() for there in old.split("\n")}
+            known = {there.strip() for there in before}
         if line.strip() not in known:
             return line.strip()
     return None

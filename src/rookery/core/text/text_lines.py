@@ -194,24 +194,31 @@ def shown_difference(old: str, new: str) -> tuple[str, bool]:
 
 
 def _rows(before: list[str], after: list[str]) -> list[str]:
-    if len(before) + len(after) <= COMPARED_LINES:
-        context = CONTEXT if before else 0
-        return list(unified_diff(before, after, n=context, lineterm=""))[2:]
     head = alike(before, after)
     tail = alike(before[head:][::-1], after[head:][::-1])
     removed, added = before[head : len(before) - tail], after[head : len(after) - tail]
     if not removed and not added:
         return []
+    replaced = removed and added and not set(removed) & set(added)
+    if not replaced and len(before) + len(after) <= COMPARED_LINES:
+        context = CONTEXT if before else 0
+        return list(unified_diff(before, after, n=context, lineterm=""))[2:]
     first = max(0, head - CONTEXT)
     above, below = before[first:head], before[len(before) - tail :][:CONTEXT]
     around = len(above) + len(below)
+    old, new = _range(first, len(removed) + around), _range(first, len(added) + around)
     return [
-        f"@@ -{first + 1},{len(removed) + around} +{first + 1},{len(added) + around} @@",
+        f"@@ -{old} +{new} @@",
         *(f" {line}" for line in above),
         *(f"-{line}" for line in removed),
         *(f"+{line}" for line in added),
         *(f" {line}" for line in below),
     ]
+
+
+def _range(first: int, count: int) -> str:
+    """Lines from `first`, counted from 0, as hunks name them."""
+    return f"{first + 1}" if count == 1 else f"{first + 1 if count else first},{count}"
 
 
 class Swap(Struct, frozen=True):
