@@ -119,6 +119,8 @@ def git_branch(root: Path) -> str:
     which would read configuration that may not be trusted. A repository outside the folder is
     read only if it lists the folder as its worktree."""
     folder = root / ".git"
+    if not os.path.lexists(folder):
+        return ""
     if found := _GITDIR.match(_read_start(folder)):
         folder = root / found["folder"].strip()
     folder, root = _real(folder), _real(root)
