@@ -311,16 +311,14 @@ UNATTENDED = {
 
 def command_environment(own: Mapping[str, str], *, confined: bool) -> dict[str, str]:
     passed_on = {
-        name: value
-        for name, value in own.items()
-        if not _is_withheld(name, confined=confined) and not _SECRET_VALUES.search(value)
+        name: value for name, value in own.items() if not _is_withheld(name, value, confined)
     }
     return passed_on | UNATTENDED
 
 
 @lru_cache(maxsize=1024)
-def _is_withheld(name: str, *, confined: bool) -> bool:
-    return bool(_withheld(confined).match(name.upper()))
+def _is_withheld(name: str, value: str, confined: bool) -> bool:
+    return bool(_withheld(confined).match(name.upper()) or _SECRET_VALUES.search(value))
 
 
 @cache

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from rookery.platform.paths import within_any
+from rookery.platform.paths import real_paths, within_any
 
 if TYPE_CHECKING:
     import subprocess
@@ -84,7 +84,7 @@ def caches(home: str) -> tuple[str, ...]:
 
 
 def existing_places(paths: Iterable[str]) -> tuple[str, ...]:
-    real = {os.path.realpath(path) for path in paths if os.path.lexists(path)}
+    real = set(real_paths(path for path in paths if os.path.lexists(path)))
     outermost: list[str] = []
     for path in sorted(real, key=lambda path: (path.count("/"), path)):
         if os.path.exists(path) and not within_any(path, outermost):

@@ -11,6 +11,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -187,6 +188,18 @@ def within_any(path: str, folders: Iterable[str]) -> bool:
     return any(within(path, folder) for folder in folders)
 
 
+_NO_NAME = ("", ".", "..")
+
+
+def real_paths(paths: Iterable[str]) -> Iterator[str]:
+    """`realpath` of each path. That of a folder which they share is looked up once."""
+    real = cache(os.path.realpath)
+    for path in paths:
+        folder, name = os.path.split(path)
+        at = os.path.join(real(folder), name)
+        yield os.path.realpath(at) if name in _NO_NAME or os.path.islink(at) else at
+
+
 _SETTLED_NS = 2_000_000_000
 """A folder that changed more recently may change again without a new time."""
 
@@ -196,14 +209,16 @@ class NamedPlaces:
     each folder are listed, and listed again when the folder has changed."""
 
     def __init__(self, places: Iterable[str]) -> None:
-        self._steps: dict[str, dict[str, tuple[str, ...]]] = {}
-        """The places below each folder, by their next step in lower case."""
+        self._steps: dict[str, dict[str, tuple[str, list[str]]]] = {}
+        """For each folder, by the next name in lower case: where that leads, and which places are
+        there and below."""
         self._listed: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}
         for place in places:
             names = place.split("/")
             for depth, name in enumerate(names):
-                below = self._steps.setdefault("/".join(names[:depth]), {})
-                below[name.lower()] = (*below.get(name.lower(), ()), place)
+                steps = self._steps.setdefault("/".join(names[:depth]), {})
+                reached = "/".join(names[: depth + 1])
+                steps.setdefault(name.lower(), (reached, []))[1].append(place)
 
     def below(self, folder: str) -> Iterator[tuple[str, bool]]:
         """The paths that may exist, and whether one is a link or reached by one."""
@@ -213,12 +228,11 @@ class NamedPlaces:
         steps = self._steps[at]
         names = self._names_in(f"{top}/{at}" if at else top)
         for step in steps if names is None else steps.keys() & names:
-            depth = at.count("/") + 2 if at else 1
-            reached = "/".join(steps[step][0].split("/")[:depth])
+            reached, places = steps[step]
             if os.path.islink(f"{top}/{reached}"):
-                yield from ((f"{top}/{place}", True) for place in steps[step])
+                yield from ((f"{top}/{place}", True) for place in places)
                 continue
-            if reached in steps[step]:
+            if reached in places:
                 yield f"{top}/{reached}", False
             if reached in self._steps:
                 yield from self._below(top, reached)

@@ -161,9 +161,10 @@ class WaitingWarden:
         cannot be sent; in both cases the warden is ended."""
         try:
             parts = [str(grace).encode(), os.fsencode(folder), b"%d" % len(argv)]
-            parts += [*map(os.fsencode, argv), *_environment_parts(environment)]
-            _check(parts)
+            parts += map(os.fsencode, argv)
+            parts += [os.fsencode(f"{name}={text}") for name, text in environment.items()]
             body = b"\0".join(parts)
+            _check(parts, body)
             self.link.settimeout(ORDER_SECONDS)
             self.link.sendall(len(body).to_bytes(8, "little") + body)
         except BaseException:
@@ -240,21 +241,14 @@ def start_words(*how: str) -> list[str]:
     return [os.path.realpath(sys.executable), "-I", "-S", own_script(STARTER), *how]
 
 
-def _environment_parts(environment: Mapping[str, str]) -> Iterator[bytes]:
-    for name, text in environment.items():
-        yield os.fsencode(name) + b"=" + os.fsencode(text)
-
-
-def _check(parts: Sequence[bytes]) -> None:
+def _check(parts: Sequence[bytes], joined: bytes) -> None:
     """Refuse what the kernel would not start. Its own error would come too late, because a
     command is reported as started before it runs: it could kill its warden."""
-    if any(b"\0" in part for part in parts):
+    if joined.count(b"\0") >= len(parts):
         raise ValueError("a word has a null character")
     longest = LONGEST_WORD_PAGES * os.sysconf("SC_PAGE_SIZE")
-    whole = sum(len(part) + WORD_OVERHEAD for part in parts)
-    if whole > max(USUAL_SPACE, os.sysconf("SC_ARG_MAX")) or any(
-        len(part) >= longest for part in parts
-    ):
+    whole = sum(map(len, parts)) + WORD_OVERHEAD * len(parts)
+    if whole > max(USUAL_SPACE, os.sysconf("SC_ARG_MAX")) or max(map(len, parts)) >= longest:
         raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
 
 

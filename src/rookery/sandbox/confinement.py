@@ -27,7 +27,7 @@ from rookery.core.protected_paths import CREDENTIAL_PLACES, SYSTEM_CREDENTIALS
 from rookery.core.text.characters import folded, folded_names
 from rookery.engine.ports.workspace import WayOut
 from rookery.platform.own_programs import SHARED_CACHES, existing_places
-from rookery.platform.paths import NamedPlaces, within, within_any
+from rookery.platform.paths import NamedPlaces, real_paths, within, within_any
 
 NEVER_WRITABLE = (GOVERNANCE_FOLDER, PROJECT_FOLDER, ".git", ".hg", ".jj", ".svn")
 """Nothing in folders of these names is writable for a command that is limited to a part."""
@@ -114,21 +114,25 @@ class Confinement(Struct, frozen=True, kw_only=True):
 
 def spot(path: str) -> Spot | None:
     """The file or folder at a path; None for anything else, or if a link is on the way."""
+    return next(iter(spots([path])), None)
+
+
+def spots(paths: Iterable[str]) -> tuple[Spot, ...]:
+    """The existing ones, without duplicates, outer ones first."""
+    named = dict.fromkeys(paths)
+    real = [path for path, at in zip(named, real_paths(named), strict=True) if at == path]
+    found = {path: there for path in real if (there := _spot(path))}
+    return tuple(found[path] for path in sorted(found, key=depth))
+
+
+def _spot(path: str) -> Spot | None:
     try:
         found = os.lstat(path)
     except (OSError, ValueError):
         return None
     if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
         return None
-    if os.path.realpath(path) != path:
-        return None
     return Spot(path, found.st_dev, found.st_ino, stat.S_ISDIR(found.st_mode))
-
-
-def spots(paths: Iterable[str]) -> tuple[Spot, ...]:
-    """The existing ones, without duplicates, outer ones first."""
-    found = {path: there for path in paths if (there := spot(path))}
-    return tuple(found[path] for path in sorted(found, key=depth))
 
 
 def spots_inside(folder: Spot, found: Iterable[Spot]) -> tuple[Spot, ...]:

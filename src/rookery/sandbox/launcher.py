@@ -59,6 +59,8 @@ class SandboxedFolder(Protocol):
     @property
     def obeyed_by_git(self) -> ObeyedByGit: ...
 
+    def ignore_files(self) -> Sequence[str]: ...
+
     def hiding(self, top: str, withheld: Callable[[str], bool] | None) -> EntryFilter: ...
 
 
@@ -143,7 +145,7 @@ class SandboxLauncher:
         if not confined:
             return "outside the sandbox, with your keys and the network"
         state = self._sandbox.state
-        if state.kind == "none" or not _has_rules(self._hiding()):
+        if state.kind == "none" or not self._boundaries.ignore_files():
             return state.line
         if state.kind == "landlock":
             return f"{state.line}; ignored files can be read"
@@ -151,12 +153,9 @@ class SandboxLauncher:
             self._special_files()
         return state.line if self._masks_all else f"{state.line}; some ignored files can be read"
 
-    def _hiding(self, withheld: Callable[[str], bool] | None = None) -> EntryFilter:
-        return self._boundaries.hiding(str(self._root), withheld)
-
     def _special_files(self, withheld: Callable[[str], bool] | None = None) -> _SpecialFiles:
-        hiding = self._hiding(withheld)
-        thorough = withheld is not None or _has_rules(hiding)
+        hiding = self._boundaries.hiding(str(self._root), withheld)
+        thorough = withheld is not None or bool(self._boundaries.ignore_files())
         found = _special_files(self._root, hiding, thorough=thorough)
         self._masks_all = found.whole
         return found
@@ -169,11 +168,6 @@ def _is_approved(path: str, permit: Permit) -> bool:
     if _NEVER_WRITABLE.intersection(folded_names(path)):
         return False
     return any(within(named, path) for named in permit.named)
-
-
-def _has_rules(hiding: EntryFilter) -> bool:
-    """Whether there are ignore rules. If there are, the ignore files themselves are hidden too."""
-    return hiding.hides(IGNORE_FILES[0], is_folder=False)
 
 
 def _special_files(root: Path, hiding: EntryFilter, *, thorough: bool) -> _SpecialFiles:

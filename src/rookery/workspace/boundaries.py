@@ -2,8 +2,8 @@
 credentials."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from rookery.core.protected_paths import (
 from rookery.engine.ports.workspace import Place
 from rookery.errors import ToolError
 from rookery.platform.descriptors import HardLinks, TooManyEntries
-from rookery.platform.paths import NamedPlaces, within_any
+from rookery.platform.paths import NamedPlaces, real_paths, within_any
 from rookery.workspace.paths import IgnoreFiles, IgnoreRules, Located, lexical, locate
 
 if TYPE_CHECKING:
@@ -160,10 +160,7 @@ class Boundaries:
     def _in_repository(self, path: str) -> bool:
         """Whether git takes a parent folder for a repository, or would with this file in it. The
         workspace's own parents do not count."""
-        inner = PurePosixPath(path)
-        top = self.root if inner.is_relative_to(self.root) else Path("/")
-        names = inner.relative_to(top).parts
-        folder = str(top)
+        folder, names = _names_below(str(self.root), path)
         for name in names:
             parts = (part for part in PARTS_OF_A_REPOSITORY if os.path.lexists(f"{folder}/{part}"))
             if completes_repository(name, list(parts)):
@@ -183,19 +180,18 @@ class Boundaries:
         linked = (os.path.realpath(place) for place, by_link in _PLACES.below(home) if by_link)
         real = {*linked, *(f"{home}/{place}" for place in named)}
         own = tuple(map(str, self._own))
-        return (*own, *sorted(real.union(_resolved(own))))
+        return (*own, *sorted(real.union(real_paths(own))))
+
+
+@lru_cache
+def _names_below(root: str, path: str) -> tuple[str, Sequence[str]]:
+    """The root with the names that lead from it to the path, or the top of the disk."""
+    inner = PurePosixPath(path)
+    top = root if inner.is_relative_to(root) else "/"
+    return top, inner.relative_to(top).parts
 
 
 _PLACES = NamedPlaces(CREDENTIAL_PLACES)
-
-
-def _resolved(paths: Iterable[str]) -> Iterator[str]:
-    """`realpath` of each path, with the result for common parent folders cached."""
-    real = cache(os.path.realpath)
-    for path in paths:
-        folder, name = os.path.split(path)
-        at = os.path.join(real(folder), name)
-        yield os.path.realpath(at) if os.path.islink(at) else at
 
 
 class HiddenEntries:

@@ -12,6 +12,8 @@ import os
 import posixpath
 import re
 import stat
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
@@ -178,6 +180,7 @@ def locate(root: Path, raw: str, *, also: Path | None = None) -> Located:
     return located
 
 
+@lru_cache
 def lexical(root: Path, raw: str, *, also: Path | None = None) -> str:
     """The absolute normalized path, without accessing the disk. Raises ToolError if it is no
     path."""
@@ -206,12 +209,19 @@ def _check_syntax(raw: str) -> None:
 
 
 def _check_new_names(root: Path, path: str, raw: str) -> None:
+    for folder, part, reason in _odd_names(root, path):
+        if not _listed(folder, part):
+            raise ToolError(f"{raw} is not usable as a new path: '{part}' {reason}.")
+
+
+@lru_cache
+def _odd_names(root: Path, path: str) -> Sequence[tuple[Path, str, str]]:
+    """Each name below the root, or below the top, that is odd: its folder, the name and why."""
     below = PurePosixPath(path)
     start = root if below.is_relative_to(root) else Path("/")
     names = below.relative_to(start).parts
-    for depth, part in enumerate(names):
-        if (reason := _why_odd(part)) and not _listed(start.joinpath(*names[:depth]), part):
-            raise ToolError(f"{raw} is not usable as a new path: '{part}' {reason}.")
+    found = ((start.joinpath(*names[:at]), name, _why_odd(name)) for at, name in enumerate(names))
+    return tuple(each for each in found if each[2])
 
 
 def _why_odd(part: str) -> str:
@@ -235,6 +245,7 @@ def _listed(folder: Path, name: str) -> bool:
         return False
 
 
+@lru_cache
 def _relative_to_root(root: Path, also: Path | None, raw: str) -> PurePosixPath:
     """The path relative to the root if it is inside, or absolute."""
     _check_syntax(raw)
