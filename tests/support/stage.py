@@ -58,6 +58,9 @@ class NoCheckpoints:
     async def save(self, paths: object) -> Checkpoint:
         return Checkpoint()
 
+    async def save_after(self, before: str, paths: object) -> tuple[Checkpoint, tuple[()]]:
+        return Checkpoint(), ()
+
     async def effects(self, before: str, after: str) -> tuple[()]:
         return ()
 

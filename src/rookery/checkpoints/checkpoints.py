@@ -73,26 +73,41 @@ class ShadowCheckpoints:
         """Damage that was found after a crash, as a sentence; usually empty."""
 
     async def save(self, paths: Sequence[str] | None) -> Checkpoint:
+        return (await self._saved(paths, lambda saved: ()))[0]
+
+    async def save_after(
+        self, before: str, paths: Sequence[str] | None
+    ) -> tuple[Checkpoint, Sequence[Effect]]:
+        return await self._saved(paths, lambda saved: self._effects(before, saved.id))
+
+    async def _saved(
+        self, paths: Sequence[str] | None, compare: Callable[[Checkpoint], Sequence[Effect]]
+    ) -> tuple[Checkpoint, Sequence[Effect]]:
+        def work(pause: Pause) -> tuple[Checkpoint, Sequence[Effect]]:
+            saved = self._save(paths, pause)
+            try:
+                return saved, compare(saved)
+            except (OSError, StorageError):
+                return saved, ()
+
         if why := refusal(self._root):
-            return Checkpoint(problem=f"There are no checkpoints here: {why}.")
+            return Checkpoint(problem=f"There are no checkpoints here: {why}."), ()
         try:
-            return await self._in_thread(partial(self._save, paths))
+            return await self._in_thread(work)
         except (OSError, StorageError) as error:
-            return Checkpoint(
-                problem=f"No checkpoint was made, so this cannot be undone: {reason_of(error)}."
-            )
+            why = f"No checkpoint was made, so this cannot be undone: {reason_of(error)}."
+            return Checkpoint(problem=why), ()
 
     async def effects(self, before: str, after: str) -> Sequence[Effect]:
         """Empty if one of the checkpoints no longer exists."""
-
-        def read(repository: ShadowRepository) -> Sequence[Effect]:
-            found = differences(repository, before, after)
-            return displayable(relevant_effects([e for e in found if not is_unknown(e.before)]))
-
         try:
-            return await self._read(read)
+            return await self._read(lambda _: self._effects(before, after))
         except (OSError, StorageError):
             return ()
+
+    def _effects(self, before: str, after: str) -> Sequence[Effect]:
+        found = differences(self._repository, before, after)
+        return displayable(relevant_effects([e for e in found if not is_unknown(e.before)]))
 
     async def changed_files(self, before: str, after: str) -> bool:
         if before == after:
@@ -247,9 +262,11 @@ class ProtectedFilesOnly(ShadowCheckpoints):
 
     _protected_only = True
 
-    async def save(self, paths: Sequence[str] | None) -> Checkpoint:
+    async def _saved(
+        self, paths: Sequence[str] | None, compare: Callable[[Checkpoint], Sequence[Effect]]
+    ) -> tuple[Checkpoint, Sequence[Effect]]:
         """Save before commands only: file tools ask about protected files by name."""
-        return await super().save(None) if paths is None else Checkpoint()
+        return await super()._saved(None, compare) if paths is None else (Checkpoint(), ())
 
     async def restore(
         self,

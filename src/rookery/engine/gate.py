@@ -8,7 +8,7 @@ difference; otherwise its next edit would be refused as stale.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 
@@ -39,39 +39,22 @@ NOT_SHOWN = "(The changes are not known.)"
 WITHHELD = "(The changes are not shown: a rule does not let you read this file.)"
 
 
-async def written_texts(files: Files, action: Action) -> dict[str, FileText]:
-    """The files that a call wrote, as they are now, except those that cannot be read.
-
-    Shielded from cancellation, because the effect of the call must be recorded.
-    """
-    paths = [change.path for change in action.changes if change.after]
-    with anyio.CancelScope(shield=True):
-        found = [await _text_of(files, path) for path in paths]
-    return {file.path: file for file in found if file}
-
-
 async def with_amendments(
-    files: Files,
-    action: Action,
-    permit: Permit,
-    written: Mapping[str, FileText],
-    outcome: Outcome,
+    files: Files, action: Action, permit: Permit, outcome: Outcome
 ) -> Outcome:
     """The outcome, with a note about files that others changed since the call wrote them.
 
-    Shielded from cancellation too.
+    Shielded from cancellation, because the effect of the call must be recorded.
     """
     if outcome.ending is not Ending.DONE:
         return outcome
     with anyio.CancelScope(shield=True):
         for change in action.changes:
-            outcome = await _amended(files, change, permit, written.get(change.path), outcome)
+            outcome = await _amended(files, change, permit, outcome)
     return outcome
 
 
-async def _amended(
-    files: Files, change: Change, permit: Permit, before: FileText | None, outcome: Outcome
-) -> Outcome:
+async def _amended(files: Files, change: Change, permit: Permit, outcome: Outcome) -> Outcome:
     sha = await _sha_of(files, change.path) if change.after else ""
     if sha == change.after:
         return outcome
@@ -80,8 +63,8 @@ async def _amended(
     seen = Seen(change.path, sha, whole=False)
     if permit.withheld and permit.withheld(change.path):
         return _with_note(outcome, seen, WITHHELD)
-    own = before if before and before.sha == change.after else None
-    shown, all_of_it = await _difference(own, await _text_of(files, change.path))
+    now = await _text_of(files, change.path)
+    shown, all_of_it = await _difference(files.known_text(change.after), now)
     return _with_note(outcome, replace(seen, amended=all_of_it), shown)
 
 
@@ -112,11 +95,11 @@ def _not_as_specified(outcome: Outcome, note: str) -> Outcome:
     return replace(outcome, text=f"{text}\n\n{note}")
 
 
-async def _difference(before: FileText | None, now: FileText | None) -> tuple[str, bool]:
+async def _difference(before: str | None, now: FileText | None) -> tuple[str, bool]:
     """The difference, and whether it is complete."""
     if before is None or now is None:
         return NOT_SHOWN, False
-    return await anyio.to_thread.run_sync(shown_difference, before.text, now.text)
+    return await anyio.to_thread.run_sync(shown_difference, before, now.text)
 
 
 REFUSED_BEFORE = "You refused exactly this before."

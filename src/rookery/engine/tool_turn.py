@@ -38,7 +38,7 @@ from rookery.core.text.output_preview import HIDDEN, Hiding
 from rookery.core.tool_traits import ToolGroup
 from rookery.core.undo_plan import was_formatted
 from rookery.engine.event_log import EventLog
-from rookery.engine.gate import Gate, shown_text, with_amendments, written_texts
+from rookery.engine.gate import Gate, shown_text, with_amendments
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.hooks import EditChecks
 from rookery.engine.ports.tool import Tool, ToolContext
@@ -129,7 +129,6 @@ async def _perform(
         try:
             outcome = await action.perform(permit)
             kp("tool.performed")
-            written = await written_texts(ctx.files, action)
             await checks.format(call, action)
         except anyio.get_cancelled_exc_class():
             if action.command:
@@ -142,7 +141,7 @@ async def _perform(
             outcome = _with_approval_text(answer, _refusal(gate.with_code(call, error)))
             return await gate.ended(call, action, outcome)
         outcome = await gate.report(call, action, outcome)
-        outcome = await with_amendments(ctx.files, action, permit, written, outcome)
+        outcome = await with_amendments(ctx.files, action, permit, outcome)
         try:
             outcome = await checks.report(action, permit, outcome)
         except anyio.get_cancelled_exc_class():

@@ -134,7 +134,8 @@ class Undo:
         checkpoint = saved.id
         if self._newest and (command := background_call(self._log.events)):
             meanwhile = self._watched.get(command) or self._from_log(command)
-            checkpoint = await self._record_change(meanwhile, self._newest, saved.id)
+            effects = await self._checkpoints().effects(self._newest.id, saved.id)
+            checkpoint = await self._record_change(meanwhile, self._newest, saved.id, effects)
         event = self._log.append(
             CheckpointSaved(id=checkpoint, call_id=call.id, skipped=saved.skipped)
         )
@@ -279,16 +280,17 @@ class Undo:
     async def _record(self, watched: _Watched) -> None:
         before = self._newest
         assert before
-        saved = await self._checkpoints().save(watched.paths)
+        saved, effects = await self._checkpoints().save_after(before.id, watched.paths)
         if not saved.id:
             self._report_problem(saved.problem)
             return
-        await self._record_change(watched, before, saved.id)
+        await self._record_change(watched, before, saved.id, effects)
 
-    async def _record_change(self, watched: _Watched, before: _Saved, after: str) -> str:
+    async def _record_change(
+        self, watched: _Watched, before: _Saved, after: str, effects: Sequence[Effect]
+    ) -> str:
         """Restore forbidden changes and record the rest. Returns the checkpoint after the
         change."""
-        effects = await self._checkpoints().effects(before.id, after)
         differs = bool(effects)
         if forbidden := self._forbidden_changes(effects, watched):
             after = (await self._revert(before.id, after, forbidden, CHANGED)).after or after

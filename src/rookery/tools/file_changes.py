@@ -84,7 +84,10 @@ async def change_file(
     `reads` if the note quotes the file: the permit must then allow reading. `whole` if the new text
     was made without looking at the old one. `swaps` are the pieces of text the model replaces.
     """
-    data, change, diff, pieces = await in_thread(partial(_rewritten, file, new, swaps))
+    # one replaced piece needs no search for what differs
+    once = max(file.text, new, key=len) if len(swaps) == 1 else None
+    work = partial(_rewritten, file, new, swaps)
+    data, change, diff, pieces = await in_thread(work, once_through=once)
     if change.before == change.after:
         return unchanged(file.path)
     shown = diff.text or (ONLY_LINE_ENDS if file.sha else EMPTY_FILE)

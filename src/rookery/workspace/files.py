@@ -110,7 +110,6 @@ class WorkspaceFiles:
         self._known = KnownTexts()
 
     def known_text(self, sha: str) -> str | None:
-        """The text with this hash, if it was read recently."""
         return self._known.get(sha)
 
     def locate(self, path: str) -> str:
@@ -165,7 +164,8 @@ class WorkspaceFiles:
         by_path = {step.change.path: step for step in steps}
         origins = {new: by_path[old] for new, old in (moved or {}).items()}
         steps = [replace(step, origin=origins.get(step.change.path)) for step in steps]
-        await anyio.to_thread.run_sync(make, steps)
+        for written in await anyio.to_thread.run_sync(_made, steps):
+            self._known.remember(written)  # to show what others change in it
         await self._show_changes(steps)
 
     async def save_buffers(self, changes: Sequence[Change], permit: Permit) -> None:
@@ -273,6 +273,13 @@ class WorkspaceFiles:
             for name in os.listdir(folder) if folder is not None else ():
                 if name.startswith(unfinished(change)):
                     os.unlink(name, dir_fd=folder)
+
+
+def _made(edits: Sequence[FileEdit]) -> list[FileText | FileBytes]:
+    """The files that the edits wrote."""
+    make(edits)
+    written = ((edit.change.path, edit.data) for edit in edits if edit.data is not None)
+    return [decoded(path, data, len(data)) for path, data in written]
 
 
 async def _in_thread(look: Callable[[str], T], path: str) -> T:

@@ -40,6 +40,12 @@ class Checkpoints(Protocol):
         """Save the current files: all, or only the given ones with the rest as last saved."""
         ...
 
+    async def save_after(
+        self, before: str, paths: Sequence[str] | None
+    ) -> tuple[Checkpoint, Sequence[Effect]]:
+        """Save again after a change; also returns the differences to the checkpoint before it."""
+        ...
+
     async def effects(self, before: str, after: str) -> Sequence[Effect]:
         """The differences between two checkpoints."""
         ...
@@ -142,6 +148,10 @@ class Files(Protocol):
 
     def place(self, path: str) -> Place:
         """The resolved path with everything that rules need to know."""
+        ...
+
+    def known_text(self, sha: str) -> str | None:
+        """The text with this hash, if it was read or written recently."""
         ...
 
     async def examine(self, path: str) -> FileText | None:
