@@ -116,14 +116,17 @@ IMPORTED_LATE = (
 
 
 def import_everything() -> None:
-    """Import everything, including what rookery and anyio import on first use."""
+    """Import everything, including what rookery and anyio import on first use.
+
+    Except the fleet: a fork pays for all memory, of which its database library is a third.
+    """
     import anyio.lowlevel
 
     import rookery
 
     skip_disk_waits()
     for module in pkgutil.walk_packages(rookery.__path__, "rookery."):
-        if "demo" not in module.name:
+        if not module.name.startswith(("rookery.cli.demo", "rookery.fleet.")):
             importlib.import_module(module.name)
     for name in IMPORTED_LATE:
         importlib.import_module(name)
