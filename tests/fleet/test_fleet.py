@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
@@ -19,6 +17,7 @@ from rookery.fleet.database import connect
 from rookery.fleet.journal import FleetDatabase
 from rookery.fleet.orders import Fleet, Given, SessionOrder, seconds_left
 from support.fleet_machines import (
+    FLEET_COMMAND,
     KEY,
     Machine,
     Start,
@@ -30,6 +29,7 @@ from support.fleet_machines import (
     wait,
 )
 from support.repositories import git
+from support.warm_programs import run_program
 
 SCRIPT = """
 - calls:
@@ -59,13 +59,16 @@ def calls_done(found: Sequence[Event]) -> Counter[str]:
     return started
 
 
-def both_calls_are_pushed(address: str, session_id: str, remote: Path) -> bool:
-    done = [e for e in events(address, session_id) if isinstance(e.fact, ToolFinished)]
-    with connect(address) as database:
-        saved = database.execute("select max(seq) from rookery.checkpoints").fetchone()
-    return (
-        len(done) == 2 and saved != (None,) and pushed_files(address, session_id, remote) == FILES
-    )
+def wait_until_both_calls_are_pushed(address: str, session_id: str, remote: Path) -> None:
+    with closing(Fleet(address)) as fleet, connect(address) as database:
+        until(lambda: calls_ended(fleet.events(session_id)) == 2)
+        saved = "select max(seq) from rookery.checkpoints"
+        until(lambda: database.execute(saved).fetchone() != (None,))
+    until(lambda: pushed_files(address, session_id, remote) == FILES)
+
+
+def calls_ended(found: Sequence[Event]) -> int:
+    return sum(isinstance(event.fact, ToolFinished) for event in found)
 
 
 def test_sessions_run_by_priority_and_their_files_are_pushed_and_no_secret_is_stored(
@@ -104,8 +107,7 @@ def test_sessions_run_by_priority_and_their_files_are_pushed_and_no_secret_is_st
 
 def rookery(machine: Machine, *words: str) -> str:
     """The output of a command that succeeds."""
-    command = [sys.executable, "-m", "rookery", *words]
-    done = subprocess.run(command, env=machine.environ, capture_output=True, text=True)
+    done = run_program(FLEET_COMMAND, *words, **machine.environ)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -127,7 +129,7 @@ def test_a_lost_worker_is_taken_over_from_its_last_checkpoint(
     lost = start("a", SLOW, *AUTO)
     lost.wait_until_ready()
     submit(address, "s1", remote)
-    until(lambda: both_calls_are_pushed(address, "s1", remote))
+    wait_until_both_calls_are_pushed(address, "s1", remote)
     lost.kill()
     start("b", SCRIPT, *AUTO).wait_until_ready()
     ended = wait(address, "s1")
@@ -155,7 +157,8 @@ def test_what_a_lost_worker_had_not_pushed_is_said_in_the_session(
     other.wait_until_ready()
     other.signal(signal.SIGSTOP)
     submit(address, "s1", remote)
-    until(lambda: len([e for e in events(address, "s1") if isinstance(e.fact, ToolFinished)]) == 2)
+    with closing(Fleet(address)) as fleet:
+        until(lambda: calls_ended(fleet.events("s1")) == 2)
     lost.kill()
     other.signal(signal.SIGCONT)
     ended = wait(address, "s1")
@@ -172,7 +175,7 @@ def test_a_worker_that_was_only_slow_cannot_write_any_more(
     slow = start("a", SLOW.replace("600", "3"), *AUTO)
     before = slow.wait_until_ready()
     submit(address, "s1", remote)
-    until(lambda: both_calls_are_pushed(address, "s1", remote))
+    wait_until_both_calls_are_pushed(address, "s1", remote)
     slow.signal(signal.SIGSTOP)
     start("b", SCRIPT, *AUTO).wait_until_ready()
     ended = wait(address, "s1")
@@ -214,7 +217,7 @@ def test_questions_labels_cancellation_and_draining(address: str, remote: Path, 
         assert [each.name for each in fleet.workers()] == ["b"]
         fleet.answer("s3", Given(reply="yes"))
         until(lambda: fleet.session("s3").worker.startswith("b/"))
-        until(lambda: both_calls_are_pushed(address, "s3", remote))
+        wait_until_both_calls_are_pushed(address, "s3", remote)
         fleet.cancel("s3")
         until(lambda: fleet.session("s3").state == "cancelled")
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -16,11 +16,14 @@ from rookery.core.fleet_rows import FleetSession
 from rookery.fleet.database import connect
 from rookery.fleet.orders import Fleet, SessionOrder
 from support.repositories import git
+from support.warm_programs import Process, start_program
 from support.worker_networks import WorkerNetwork
 
 LEASE = "2"
 """Seconds, instead of ten."""
 SECONDS = 120.0
+FLEET_COMMAND = "from support.fleet_worker import run\nrun()"
+"""A program for `warm_programs`."""
 T = TypeVar("T")
 KEY = "sk-fleet-secret-0123456789"
 
@@ -57,20 +60,28 @@ class Machine:
         self.log = home / "log"
         words = ["worker", "--name", name, "--slots", "1", "--lease", LEASE]
         words += ["--folder", str(home / "fleet"), "--local-repositories", *options]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*(network.command if network else ()), sys.executable, "-m", "rookery", *words],
-                env=self.environ,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
+        out, said = os.pipe()
+        self._out = os.fdopen(out)
+        with self.log.open("ab") as log, os.fdopen(said, "wb"):
+            self._process = self._start(words, said, log.fileno())
+
+    def _start(self, words: Sequence[str], output: int, errors: int) -> Process:
+        if not self.network:
+            return start_program(
+                FLEET_COMMAND, *words, output=output, errors=errors, **self.environ
             )
+        return subprocess.Popen(
+            [*self.network.command, sys.executable, "-m", "rookery", *words],
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
 
     def wait_until_ready(self) -> str:
         """Returns the name of its slot."""
-        assert self._process.stdout
-        line = self._process.stdout.readline()
+        line = self._out.readline()
         assert line, self.log.read_text()
         return str(json.loads(line)["slot"])
 
@@ -83,8 +94,7 @@ class Machine:
         self._end()
 
     def _end(self) -> int:
-        assert self._process.stdout
-        with self._process.stdout:
+        with self._out:
             return self._process.wait(SECONDS)
 
     def drain(self) -> int:
@@ -99,8 +109,7 @@ class Machine:
         if not self.has_ended:
             self.signal(signal.SIGCONT)
             self.kill()
-        elif self._process.stdout:
-            self._process.stdout.close()
+        self._out.close()
         if self.network:
             self.network.close()
 

@@ -48,10 +48,12 @@ def run_program(
         return subprocess.CompletedProcess([*arguments], ended, stdout.read(), stderr.read())
 
 
-def start_program(code: str, *arguments: str, **environ: str) -> Process:
+def start_program(
+    code: str, *arguments: str, output: int = 2, errors: int = 2, **environ: str
+) -> Process:
     """Start a program in its own session, with its output on our standard error."""
     with open(os.devnull, "rb") as nothing:
-        return _start(code, arguments, environ, (nothing.fileno(), 2, 2))
+        return _start(code, arguments, environ, (nothing.fileno(), output, errors))
 
 
 def _start(

@@ -306,7 +306,7 @@ def _become(request: dict[str, Any], streams: Sequence[int], watcher: int) -> in
     os.environ.clear()
     os.environ.update(request["environ"])
     time.tzset()
-    _open_standard_streams()
+    open_standard_streams()
     return _run(request["arguments"], request.get("program"))
 
 
@@ -343,7 +343,7 @@ def _run(arguments: list[str], program: str | None) -> int:
     return main()
 
 
-def _open_standard_streams() -> None:
+def open_standard_streams() -> None:
     """Open the standard streams as Python does at startup, which depends on terminals."""
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         raw = io.FileIO(number, mode, closefd=False)

@@ -35,7 +35,7 @@ PAGES: dict[str, Reply] = {
     "/metadata": Reply(status=302, headers=(("location", "http://169.254.169.254/latest"),)),
     "/packed": Reply(gzip.compress(GUIDE), headers=(("content-encoding", "gzip"),)),
     "/bomb": Reply(
-        gzip.compress(b"\0" * 200_000_000, 9),
+        gzip.compress(b"\0" * 10_000_000, 9),
         "text/plain",
         headers=(("content-encoding", "gzip"),),
     ),

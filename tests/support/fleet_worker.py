@@ -1,0 +1,61 @@
+"""Commands of a fleet in processes that have imported everything: see `warm_programs`.
+
+    run_program(FLEET_COMMAND, "fleet", "list", **environ)
+
+The slots of a worker are forked too. Workers in networks of their own start as users start them.
+"""
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+
+from rookery.__main__ import main
+from rookery.fleet import cli, slot
+from support.command_server import import_everything
+from support.warm_start import open_standard_streams
+
+_OPEN_FILES = 1024
+
+import_everything()
+assert slot
+
+
+class ForkedSlot:
+    """As much of `subprocess.Popen` as a worker needs for its slots."""
+
+    def __init__(self, words: Sequence[str], *, stdin: int, env: Mapping[str, str]) -> None:
+        given, self.stdin = os.pipe()
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.dup2(given, 0)
+            os.closerange(3, _OPEN_FILES)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.environ.clear()
+            os.environ.update(env)
+            sys.argv[1:] = words[3:]
+            run()
+        os.close(given)
+
+    def terminate(self) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGTERM)
+
+
+def run() -> None:
+    """Run the command in `sys.argv`, and end as it ends."""
+    cli.subprocess = SimpleNamespace(Popen=ForkedSlot, PIPE=-1)  # type: ignore[assignment]
+    ended = 1
+    open_standard_streams()
+    try:
+        ended = main()
+    except Exception:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(ended)
