@@ -26,16 +26,14 @@ def off(price: float, by: int) -> float:
 
 > Half a cent goes up.
 """
-WITHOUT_SESSIONS = {
-    "inbox": "Inbox",
+OF_SESSIONS = {"inbox": "Inbox", "worktrees": "Worktrees", "cost": "Cost"}
+"""Views that show sessions, with what stands above each."""
+OTHERS = {
     "new": "New session",
-    "worktrees": "Worktrees",
     "governance": "Governance",
     "schedules": "Schedules",
-    "cost": "Cost",
     "settings": "Settings",
 }
-"""With what stands above each."""
 PANELS = ("changes", "plan", "terminal", "checkpoints", "preview")
 
 
@@ -139,7 +137,7 @@ def test_a_page_without_sessions_or_access_has_no_violations(
     for name, each in (("desktop", tab), ("phone", phone)):
         open_list(each)
         wrong |= wrong_in(each, f"empty list on {name}")
-        for place, title in WITHOUT_SESSIONS.items():
+        for place, title in {**OF_SESSIONS, **OTHERS}.items():
             visit(each, place, title)
             wrong |= wrong_in(each, f"empty {place} on {name}")
     window = Window(browser, **PHONE)
@@ -184,7 +182,7 @@ def test_every_view_is_usable_on_desktop_on_a_phone_and_with_a_screen_reader(
         f"session/{version}/review": f"Review: {made[0]['name']}",
         f"versions/{made[0]['group_id']}": "Versions",
         **{f"session/{version}/{panel}": made[0]["name"] for panel in PANELS},
-        **WITHOUT_SESSIONS,
+        **OF_SESSIONS,
     }
     wrong = {}
     for name, each in (("desktop", tab), ("phone", phone)):
@@ -193,8 +191,8 @@ def test_every_view_is_usable_on_desktop_on_a_phone_and_with_a_screen_reader(
         for place, title in places.items():
             visit(each, place, title)
             wrong |= wrong_in(each, f"{place} on {name}")
+        each.open(session)
         for overlay in OVERLAYS:
-            visit(each, f"session/{session}", "Look at everything")
             overlay(each)
             wrong |= wrong_in(each, f"{overlay.__name__} on {name}")
             each.page.reload()
