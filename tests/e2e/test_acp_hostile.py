@@ -178,8 +178,7 @@ async def test_a_client_that_dies_over_a_question_approves_nothing(rookery: Inst
             session = await client.new(rookery.workspace)
             await client.prompt(session, "write it")
             await client.asked(PERMISSION)
-            assert client.process.stdout
-            await client.process.stdout.aclose()
+            client.agent.stop_reading()
     assert not (rookery.workspace / "a.txt").exists()
     assert session[:8] in rookery.run("list").stdout
 
@@ -311,10 +310,10 @@ async def test_output_that_the_client_does_not_read_takes_no_memory(rookery: Ins
     with LlmServer([flood], [say("Done.", ended)]) as server:
         async with line_client(rookery, server, "-y") as client:
             session = await client.new(rookery.workspace)
-            before = memory(client.process.pid)
+            before = memory(client.agent.process.pid)
             number = await client.prompt(session, "flood")
             await anyio.to_thread.run_sync(ended.wait_until_reached)
-            grown = memory(client.process.pid) - before
+            grown = memory(client.agent.process.pid) - before
             ended.open()
             await client.answer_to(number)
     assert grown < LARGE / 2

@@ -11,7 +11,8 @@ from anyio import Event, Path, create_task_group, open_process
 from anyio.abc import Process, TaskGroup
 
 from llm_server import LlmServer
-from support.terminal_session import COMMAND, PATIENCE, Installed, at
+from support.acp_lines import acp_agent
+from support.terminal_session import Installed
 
 
 class Editor(acp.Client):
@@ -138,17 +139,10 @@ async def editing(
     capabilities: schema.ClientCapabilities | None = None,
 ) -> AsyncIterator[ClientSideConnection]:
     """Start the agent, and check that it ends with its input."""
-    spawn = acp.spawn_agent_process(
-        editor,
-        COMMAND,
-        "acp",
-        *at(server),
-        *flags,
-        env=rookery.environ,
-        cwd=rookery.workspace,
-        transport_kwargs={"shutdown_timeout": PATIENCE},
-    )
-    async with create_task_group() as editor.group, spawn as (agent, process):
-        await agent.initialize(acp.PROTOCOL_VERSION, client_capabilities=capabilities)
-        yield agent
-    assert process.returncode == 0
+    async with create_task_group() as editor.group, acp_agent(rookery, server, *flags) as started:
+        agent = ClientSideConnection(editor, started.writer, started.reader)
+        try:
+            await agent.initialize(acp.PROTOCOL_VERSION, client_capabilities=capabilities)
+            yield agent
+        finally:
+            await agent.close()

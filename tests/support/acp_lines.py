@@ -1,34 +1,100 @@
 """A client of `rookery acp` that writes lines of its own, also those that no SDK would send."""
 
+import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-from anyio.abc import Process
+from anyio.abc import ByteReceiveStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from llm_server import LlmServer
-from support.terminal_session import COMMAND, PATIENCE, Installed, at
+from support.terminal_session import PATIENCE, Installed, at
+from support.warm_start import WarmProcess, start_warm
 
 LONGEST = 2**26
 Message = dict[str, Any]
 
 
+class _Received(ByteReceiveStream):
+    """A reader as a stream of anyio; it reads ahead little."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        if data := await self._reader.read(max_bytes):
+            return data
+        raise anyio.EndOfStream
+
+    async def aclose(self) -> None:
+        pass
+
+
+class Agent:
+    """A process of `rookery acp` with its pipes."""
+
+    def __init__(self, process: WarmProcess) -> None:
+        self.process = process
+        self.reader = asyncio.StreamReader()
+
+    async def connect(self, into: int, out: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._said, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(self.reader), os.fdopen(out, "rb", 0)
+        )
+        given, flow = await loop.connect_write_pipe(
+            asyncio.streams.FlowControlMixin, os.fdopen(into, "wb", 0)
+        )
+        self.writer = asyncio.StreamWriter(given, flow, None, loop)
+
+    def stop_reading(self) -> None:
+        self._said.close()
+
+    async def ended(self) -> int:
+        """The exit code, once it has ended with its input."""
+        self.writer.close()
+        return await anyio.to_thread.run_sync(self.process.wait, PATIENCE)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.stop_reading()
+        self.writer.close()
+
+
+@asynccontextmanager
+async def acp_agent(rookery: Installed, server: LlmServer, *flags: str) -> AsyncIterator[Agent]:
+    """Start the agent, and check that it ends with its input."""
+    (given, into), (out, said) = os.pipe(), os.pipe()
+    command = ["acp", *at(server), *flags]
+    folder = str(rookery.workspace)
+    process = start_warm(command, rookery.environ, folder, streams=(given, said, 2))
+    os.close(given)
+    os.close(said)
+    agent = Agent(process)
+    await agent.connect(into, out)
+    try:
+        yield agent
+        assert await agent.ended() == 0
+    finally:
+        agent.close()
+
+
 class LineClient:
     """Keeps the notifications that come while it waits for something else."""
 
-    def __init__(self, process: Process) -> None:
-        assert process.stdout
-        self.process = process
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
         self.updates: list[Message] = []
-        self._lines = BufferedByteReceiveStream(process.stdout)
+        self._lines = BufferedByteReceiveStream(_Received(agent.reader))
         self._last = 0
 
     async def send(self, line: bytes) -> None:
-        assert self.process.stdin
-        await self.process.stdin.send(line + b"\n")
+        self.agent.writer.write(line + b"\n")
+        await self.agent.writer.drain()
 
     async def post(self, method: str, /, **params: Any) -> int:
         """Send a request, and return its id."""
@@ -77,19 +143,7 @@ class LineClient:
 async def line_client(
     rookery: Installed, server: LlmServer, *flags: str, **capabilities: Any
 ) -> AsyncIterator[LineClient]:
-    """Start the agent, and check that it ends with its input."""
-    command = [COMMAND, "acp", *at(server), *flags]
-    async with await anyio.open_process(
-        command, env=rookery.environ, cwd=rookery.workspace, stderr=None
-    ) as process:
-        client = LineClient(process)
-        try:
-            await client.call("initialize", protocolVersion=1, clientCapabilities=capabilities)
-            yield client
-            assert process.stdin
-            await process.stdin.aclose()
-            with anyio.fail_after(PATIENCE):
-                assert await process.wait() == 0
-        finally:
-            if process.returncode is None:
-                process.kill()
+    async with acp_agent(rookery, server, *flags) as agent:
+        client = LineClient(agent)
+        await client.call("initialize", protocolVersion=1, clientCapabilities=capabilities)
+        yield client
