@@ -18,7 +18,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 
-from rookery.core.facts import AssistantSpoke, RequestStarted
+from rookery.core.facts import Answered, AssistantSpoke, RequestStarted
+from rookery.core.fleet_rows import FleetSession
 from rookery.fleet.database import connect as connected
 from rookery.fleet.live_text import digest_of
 from rookery.fleet.orders import Fleet
@@ -38,6 +39,15 @@ STREAMS = """
   pause: 0.5
 """
 ASKS = "- calls: [{tool: execute_command, arguments: {command: make it}}]\n- say: Done.\n"
+WONDERS = """
+- calls:
+    - tool: ask_followup_question
+      arguments: {question: "Round up?", follow_up: [{text: "Up"}, {text: "Down"}]}
+- calls:
+    - tool: ask_followup_question
+      arguments: {question: "Really?", follow_up: [{text: "Up"}, {text: "Down"}]}
+- say: Done.
+"""
 SECONDS = 60
 
 
@@ -136,6 +146,32 @@ async def test_a_question_is_answered_if_it_is_the_one_that_was_shown(
             await page.do("answer_fleet_session", id="s1", reply="yes", digest="0" * 64)
         await page.do("answer_fleet_session", id="s1", reply="no", digest=asked.digest)
         await anyio.to_thread.run_sync(until_it_is, "completed", address)
+
+
+async def test_a_yes_is_the_text_of_the_answer_to_an_open_question_and_answers_no_later_one(
+    address: str, remote: Path, start: Start, manager: ManagerProcess
+):
+    start("a", WONDERS).wait_until_ready()
+    submit(address, "s1", remote)
+    first = await anyio.to_thread.run_sync(wait, address, "s1")
+    async with manager.page() as page:
+        with pytest.raises(Exception, match="The answer is empty"):
+            await page.do("answer_fleet_session", id="s1", reply="message", text=" ")
+        await page.do("answer_fleet_session", id="s1", reply="yes", digest=first.digest)
+        second = await anyio.to_thread.run_sync(until_it_asks, "Really?", address)
+        with pytest.raises(Exception, match="asks something else now"):
+            await page.do("answer_fleet_session", id="s1", reply="yes", digest=first.digest)
+        await page.do("answer_fleet_session", id="s1", reply="no", digest=second.digest)
+        await anyio.to_thread.run_sync(until_it_is, "completed", address)
+    facts = [each.fact for each in events(address, "s1")]
+    said = [fact.text for fact in facts if isinstance(fact, Answered) and fact.text]
+    assert said == ["yes", "no"]
+
+
+def until_it_asks(words: str, address: str) -> FleetSession:
+    with closing(Fleet(address)) as fleet:
+        until(lambda: words in fleet.session("s1").question)
+        return fleet.session("s1")
 
 
 def until_it_is(state: str, address: str) -> None:

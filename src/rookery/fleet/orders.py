@@ -17,6 +17,7 @@ from dbos import error as dbos_error
 from msgspec import Struct
 from sqlalchemy.exc import SQLAlchemyError
 
+from rookery.core.asks import AskKind
 from rookery.core.facts import Event
 from rookery.core.fleet_rows import FleetListing, FleetQueue, FleetSession, FleetState, FleetWorker
 from rookery.errors import CommandRejected, StorageError
@@ -177,6 +178,10 @@ class Fleet:
             raise CommandRejected(
                 "The session asks something else now. Nothing was answered; look again."
             )
+        if session.code == AskKind.FOLLOWUP and given.reply != "message":  # it takes only text
+            given = Given(reply="message", text=given.reply)
+        if given.reply == "message" and not given.text.strip():
+            raise CommandRejected("The answer is empty.")
         with self._database.transaction():
             asked = self._ask(
                 "update rookery.sessions s set state = 'running' from rookery.journals j "

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice, choose_model
-from rookery.core.asks import CATEGORY, AskCategory, AskKind
+from rookery.core.asks import CATEGORY, AskCategory, AskKind, takes
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import (
     Asked,
@@ -37,7 +37,7 @@ from rookery.faults import kp
 from rookery.fleet.checkouts import PROTOCOLS, SavedCheckpoint, SessionCheckout, check_name
 from rookery.fleet.database import reported
 from rookery.fleet.journal import FleetDatabase, PostgresJournals, TakenOver
-from rookery.fleet.live_text import Watcher, show_text
+from rookery.fleet.live_text import Watcher, digest_of, show_text
 from rookery.fleet.orders import Given, SessionOrder, seconds_left
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.attend import Displays, Fate, Leave, Response, RunEnd, Say, attend
@@ -279,7 +279,7 @@ class Life:
     def _end_of(self, end: RunEnd, respond: "FleetResponder") -> LifeEnd:
         if respond.question:
             asked = respond.question
-            return LifeEnd(kind="asked", text=asked.text, digest=asked.digest, code=asked.ask)
+            return LifeEnd(kind="asked", text=asked.text, digest=_shown(asked), code=asked.ask)
         if end.fate is Fate.COMPLETED:
             return LifeEnd(kind="completed", text=self._result, reason=end.reason, code=end.code)
         kind: Kind = "retry" if end.code in AGAIN else "failed"
@@ -300,10 +300,15 @@ class FleetResponder(Unattended):
         if not for_a_person or asked.ask is AskKind.CONDENSE:
             return await super().__call__(asked)
         given, self._answer_given = self._answer_given, None
-        if given and given.digest == asked.digest:
+        if given and given.digest == _shown(asked) and given.reply in takes(asked.ask):
             return Say(given.reply, given.text)
         self.question = asked
         return Leave("The session waits for an answer.", "needs_human")
+
+
+def _shown(asked: Asked) -> str:
+    """The digest of the action, or of the text of a question about none."""
+    return asked.digest or digest_of(asked.text)
 
 
 def lost_changes(events: Sequence[Event], saved: int) -> str:

@@ -292,8 +292,6 @@ class FleetHandler:
         return await self._open.listing(request.most)
 
     async def _answer(self, request: AnswerFleetSession) -> Done:
-        if request.reply == "message" and not request.text.strip():
-            raise CommandRejected("The answer is empty.")
         await self._open.answer(request.id, request.reply, request.text, request.digest)
         return Done()
 
