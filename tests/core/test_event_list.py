@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from rookery.core.event_list import EventList, events_after, live, newest, of_kind
 from rookery.core.facts import (
     AssistantSpoke,
+    Condensed,
     Event,
     Fact,
     Noted,
     PromptRefused,
+    RequestStarted,
     Rewound,
     TaskOpened,
     UserSpoke,
@@ -124,3 +126,23 @@ def test_only_events_of_the_wanted_kinds_are_read():
     assert store.reads == 3
     with pytest.raises(IndexError):
         known[502]
+
+
+def test_what_is_read_for_a_cut_grows_with_the_log_and_not_with_its_square():
+    facts: list[Fact] = [TaskOpened(text="go")]
+    for number in range(200):
+        facts.append(UserSpoke(message_id=str(number), text="more"))
+        facts.append(RequestStarted(request_id="r", model="m"))
+    events = lasting(Event(0, 0, 0, fact) for fact in facts)
+    looked_at = 0
+
+    def read(places: Iterable[int]) -> Iterator[Event]:
+        nonlocal looked_at
+        wanted = [*places]
+        looked_at += len(wanted)
+        return (events[place] for place in wanted)
+
+    known = EventList(events)
+    known.let_go(0, read)
+    assert len(history(known, Condensed(upto=len(events)))) == 1
+    assert looked_at <= 4 * len(events)

@@ -6,7 +6,7 @@ events. Event `seq` is at place `seq - 1`.
 """
 
 from abc import abstractmethod
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import accumulate
@@ -199,7 +199,12 @@ def events_after(events: Sequence[Event], seq: int, before: int = 1 << 62) -> Se
     """The events after event `seq`, and before another."""
     if isinstance(events, CodedEvents):
         return events[events.place_after(seq) : events.place_after(before - 1)]
-    return [each for each in events if seq < each.seq < before]
+    first = bisect_right(events, seq, key=_seq)
+    return events[first : bisect_left(events, before, lo=first, key=_seq)]
+
+
+def _seq(event: Event) -> int:
+    return event.seq
 
 
 def live(events: Iterable[Event]) -> Sequence[Event]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind, is_interactive_ask, is_non_blocking_ask
 from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult, shorter_block
-from rookery.core.event_list import events_after, live, of_kind
+from rookery.core.event_list import CodedEvents, events_after, live, of_kind
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -303,8 +303,11 @@ class _Debt(Struct):
 
 def _requested(events: Sequence[Event], after: int, before: int) -> bool:
     """Whether a request was sent between two events."""
-    request = next(of_kind(events, RequestStarted, after=after), None)
-    return request is not None and request.seq < before
+    if isinstance(events, CodedEvents):
+        place = next(events.places(RequestStarted, after=after), len(events))
+        return place < events.place_after(before - 1)
+    since = events_after(events, after, before)
+    return any(isinstance(event.fact, RequestStarted) for event in since)
 
 
 def _is_blank(block: Block) -> bool:
