@@ -23,14 +23,7 @@ from rookery.engine.ports.model import (
 from rookery.providers.catalogue import priced, takes_budget
 from rookery.providers.exchange import Question, WireProvider
 from rookery.providers.listener import ReportedError
-from rookery.providers.wire_format import (
-    count,
-    detail_of_stop,
-    sendable,
-    stop_reason,
-    table,
-    words,
-)
+from rookery.providers.wire_format import count, detail_of_stop, sendable, stop_reason, table, words
 
 SOURCE = "anthropic"
 VERSION = "2026-10-21"

@@ -29,13 +29,7 @@ from rookery.engine.ports.model import (
 from rookery.providers.catalogue import priced
 from rookery.providers.exchange import Question, WireProvider
 from rookery.providers.listener import ReportedError
-from rookery.providers.vendors import (
-    BETWEEN_TEXTS,
-    Vendor,
-    adapt,
-    reasoning_fields,
-    vendor_of,
-)
+from rookery.providers.vendors import BETWEEN_TEXTS, Vendor, adapt, reasoning_fields, vendor_of
 from rookery.providers.wire_format import (
     IMAGES_OF_A_RESULT,
     bearer,

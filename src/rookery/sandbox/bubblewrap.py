@@ -25,13 +25,7 @@ from rookery.platform.own_programs import TEMPORARY, own_script
 from rookery.platform.paths import within, within_any
 from rookery.platform.starter import DEAF, JOIN, KEEPER
 from rookery.platform.wardens import start_words
-from rookery.sandbox.confinement import (
-    Confinement,
-    Narrowed,
-    Spot,
-    depth,
-    spots_inside,
-)
+from rookery.sandbox.confinement import Confinement, Narrowed, Spot, depth, spots_inside
 
 EMPTY = {".json": ("{}", "empty.json"), ".xml": ("<settings/>", "empty.xml")}
 """Contents of hidden files. They exist but are empty, since many programs fail if a file cannot

@@ -8,16 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from rookery.core.asks import AskKind
-from rookery.core.facts import (
-    AgentTask,
-    Answered,
-    Event,
-    Fact,
-    Spent,
-    Todo,
-    ToolStarted,
-    UserSpoke,
-)
+from rookery.core.facts import AgentTask, Answered, Event, Fact, Spent, Todo, ToolStarted, UserSpoke
 from rookery.core.limits import Limits
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Judgement, Outcome
