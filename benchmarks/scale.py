@@ -184,7 +184,7 @@ class Scale:
         return Row(what=what, where=where, small=small, large=large, without=without, bare=bare)
 
     def _spread(self, workspace: Path, sizes: Sizes) -> None:
-        """Small files, ten in a folder and the folders in a few others."""
+        """Small files, each in a folder of its own, and those in a few others."""
         for number in range(sizes.files):
             folder = workspace / f"part{number % FOLDERS}" / f"area{number // 10}"
             folder.mkdir(parents=True, exist_ok=True)
