@@ -10,11 +10,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from rookery.fleet.database import connect, create_tables
+from rookery.fleet.cli import _check_database
 from support.free_ports import free_port
 
 SETTINGS = "-c shared_buffers=16MB -c max_connections=200 -c log_min_messages=fatal"
 SECONDS = 180
+TEMPLATE = "fleet_0"
 
 
 def postgres_programs() -> Path | None:
@@ -74,14 +75,18 @@ class Postgres:
         subprocess.run(with_rights, check=True, cwd="/", user=self._user)
 
     def new_database(self) -> str:
-        """The address of an empty database with the fleet's tables."""
+        """The address of an empty database with the fleet's tables: a copy of the first."""
+        if not self._made:
+            self._create(TEMPLATE)
+            _check_database(self.address(TEMPLATE))  # creates the tables
         self._made += 1
         name = f"fleet_{self._made}"
-        with psycopg.connect(self.address("postgres"), autocommit=True) as server:
-            server.execute(f"create database {name}")
-        with connect(self.address(name)) as database:
-            create_tables(database)
+        self._create(f"{name} template {TEMPLATE}")
         return self.address(name)
+
+    def _create(self, database: str) -> None:
+        with psycopg.connect(self.address("postgres"), autocommit=True) as server:
+            server.execute(f"create database {database}")
 
     def address(self, name: str) -> str:
         return f"postgresql://rookery@127.0.0.1:{self.port}/{name}"
