@@ -5,6 +5,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -228,6 +229,41 @@ def test_questions_labels_cancellation_and_draining(address: str, remote: Path, 
         assert fleet.session("s5").state == "queued"
         fleet.cancel("s5")
         assert fleet.session("s5").state == "cancelled"
+
+
+def test_a_session_of_a_lost_worker_can_be_cancelled(address: str, remote: Path, start: Start):
+    lost = start("a", SLOW, *AUTO)
+    lost.wait_until_ready()
+    submit(address, "s1", remote)
+    with closing(Fleet(address)) as fleet:
+        until(lambda: fleet.session("s1").state == "running")
+        lost.kill()
+        fleet.cancel("s1")
+        start("b", SLOW, *AUTO).wait_until_ready()
+        until(lambda: fleet.session("s1").state == "cancelled")
+
+
+def test_a_session_that_begins_while_it_is_cancelled_ends(address: str, remote: Path, start: Start):
+    worker = start("a", SLOW, *AUTO)
+    worker.wait_until_ready()
+    worker.signal(signal.SIGSTOP)
+    submit(address, "s1", remote)
+    locks = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+    with connect(address) as database, closing(Fleet(address)) as fleet:
+        with ThreadPoolExecutor(1) as pool, connect(address) as lock:
+            lock.execute("set idle_in_transaction_session_timeout = 0")
+            lock.execute("begin")
+            # rows can be read, and not written: both see that the session is queued
+            lock.execute("lock table rookery.sessions in share mode")
+            done = pool.submit(fleet.cancel, "s1")
+            until(lambda: database.execute(locks).fetchone() == (1,))
+            worker.signal(signal.SIGCONT)
+            until(lambda: database.execute(locks).fetchone() == (2,))
+            lock.execute("rollback")
+            done.result()
+        until(lambda: fleet.session("s1").worker and fleet.session("s1").state == "cancelled")
+        until(lambda: not any(each.session for each in fleet.workers() if each.state == "ready"))
+        assert fleet.session("s1").state == "cancelled"
 
 
 ASKS_TWICE = """

@@ -206,9 +206,6 @@ class Fleet:
             "where task = %s returning task",
             [session_id],
         )
-        if session.state == "queued":
-            with dbos_errors():
-                self._client.cancel_workflow(session_id)
         self._send(session_id, Given(cancel=True))
 
     def _send(self, session_id: str, given: Given) -> None:

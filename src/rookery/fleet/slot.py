@@ -253,10 +253,11 @@ class Slot:
             orders.tell("drain")
         said = msgspec.json.decode(given, type=Given) if given else None
         try:
-            if is_cancelled(self._records, order):
-                end = LifeEnd(kind="cancelled", reason="The session was cancelled.")
-            else:
-                self.record(order, "running", LifeEnd(kind="completed"), claim=True)
+            cancelled = is_cancelled(self._records, order)
+            why = "The session was cancelled." if cancelled else ""
+            end = LifeEnd(kind="cancelled", reason=why)
+            self.record(order, "cancelled" if cancelled else "running", end, claim=True)
+            if not cancelled:
                 end = anyio.run(Life(self._place, order, said).run, orders)
         except TakenOver as error:
             leave_taken_over(str(error))
@@ -272,8 +273,7 @@ class Slot:
             self.leave()
         if end.kind == "asked":
             end = msgspec.structs.replace(end, seq=self.record(order, "waiting", end))
-        built: dict[str, Any] = msgspec.to_builtins(end)
-        return built
+        return dict(msgspec.to_builtins(end))
 
     def remaining(self, text: str) -> float:
         """Seconds to wait for an answer."""
