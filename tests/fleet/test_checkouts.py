@@ -112,6 +112,27 @@ def test_a_checkpoint_that_was_pushed_and_not_recorded_does_not_displace_the_one
     assert git(other.folder, "status", "--porcelain").split() == ["??", "new.txt"]
 
 
+def test_the_files_of_repositories_inside_the_clone_are_pushed(tmp_path: Path, remote: Path):
+    one = checkout(tmp_path / "a", remote)
+    one.prepare("main", None)
+    inner, fresh = one.folder / "vendor" / "in ner", one.folder / "vendor" / "in ner" / "fresh"
+    for folder in (inner, fresh, one.folder / "empty"):
+        folder.mkdir(parents=True)
+        git(folder, "init", "--quiet")
+    for folder in (inner, fresh):
+        (folder / "file.txt").write_text("mine\n")
+    git(inner, "add", "file.txt")
+    git(inner, "commit", "--quiet", "-m", "Inner")
+    one.save(1, 1)
+    (inner / "file.txt").write_text("changed\n")
+    saved = one.save(2, 1)
+    names = git(remote, "ls-tree", "-r", "--name-only", saved.commit).splitlines()
+    assert names == ["readme.txt", "vendor/in ner/file.txt", "vendor/in ner/fresh/file.txt"]
+    other = checkout(tmp_path / "b", remote)
+    other.prepare("main", saved)
+    assert (other.folder / "vendor" / "in ner" / "file.txt").read_text() == "changed\n"
+
+
 def test_what_killed_git_processes_left_in_the_cache_does_not_stop_the_next_session(
     tmp_path: Path, remote: Path
 ):

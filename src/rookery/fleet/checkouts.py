@@ -45,6 +45,7 @@ _NAME = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+
 _HELPER = lazy_pattern(r"[A-Za-z0-9+.-]*::")
 _BEFORE_HOST = lazy_pattern(r"://[^/\s'\"]*@")
 _LONGEST_LOCAL = 300.0
+_PLACEHOLDER = ".rookery-placeholder"
 
 
 class CheckoutFailed(RookeryError):
@@ -153,6 +154,7 @@ class SessionCheckout:
     def save(self, seq: int, token: int) -> SavedCheckpoint:
         """Commit all files that git does not ignore, and push them to a hidden ref. The one before
         stays until this one is recorded; it is removed with the next push."""
+        self._open_repositories()
         self._git.run("add", "--all", "--", ".", variables=self._own_index)
         tree, head = self._git.output("write-tree", **self._own_index), self._head()
         if self._saved and self._content == (tree, head):
@@ -166,6 +168,26 @@ class SessionCheckout:
         self._saved = [*self._saved[-1:], SavedCheckpoint(seq, commit, ref)]
         self._content = tree, head
         return self._saved[-1]
+
+    def _open_repositories(self) -> None:
+        """Make git add the files of repositories inside the clone, which it would leave out, or
+        refuse to add. It looks into a folder that has a file in the index already."""
+        others = ("ls-files", "--others", "--exclude-standard")
+        seen: set[str] = set()
+        while (
+            found := {
+                name
+                for name in self._git.names(*others, "-z", **self._own_index)
+                if name.endswith("/")
+            }
+            - seen
+        ):
+            seen |= found
+            empty = self._git.output("hash-object", "-t", "blob", "-w", os.devnull)
+            for name in found:
+                entry = f"100644,{empty},{name}{_PLACEHOLDER}"
+                words = ("update-index", "--add", "--cacheinfo", entry)
+                self._git.run(*words, variables=self._own_index)
 
     def _push(self, spec: str, removed: Sequence[str]) -> None:
         push = ("push", "--quiet", "--", self._url, spec)
