@@ -266,6 +266,24 @@ def test_a_session_that_begins_while_it_is_cancelled_ends(address: str, remote: 
         assert fleet.session("s1").state == "cancelled"
 
 
+def test_orders_that_no_worker_could_read_are_refused_and_bytes_that_are_no_text_are_replaced(
+    address: str, remote: Path, start: Start
+):
+    start("a", SCRIPT, *AUTO).wait_until_ready()
+    order = SessionOrder(session_id="s1", text="caf\udce9", repo=str(remote), ref="main")
+    with closing(Fleet(address)) as fleet:
+        for seconds in (float("inf"), float("nan")):
+            with pytest.raises(CommandRejected, match="must be a number of seconds"):
+                fleet.submit(replace(order, timeout=seconds))
+        with pytest.raises(CommandRejected, match="The task is empty"):
+            fleet.submit(replace(order, text=" "))
+        with pytest.raises(CommandRejected, match="No such session"):
+            fleet.session("s\udce9")
+        fleet.submit(order)
+        assert fleet.wait("s1", 60).text == "caf\ufffd"
+        assert fleet.session("s1").state == "completed"
+
+
 ASKS_TWICE = """
 - calls: [{tool: ask_followup_question, arguments: {question: "First?", follow_up: [{text: a}]}}]
 - calls: [{tool: ask_followup_question, arguments: {question: "Second?", follow_up: [{text: b}]}}]

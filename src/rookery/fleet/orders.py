@@ -5,11 +5,12 @@ workers with this label take it. Queues are partitioned by repository, which lim
 sessions of one repository run at once. `rookery.sessions` has what lists show.
 """
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from dbos import DBOSClient, DBOSPortableJSONSerializer
@@ -20,12 +21,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from rookery.core.asks import AskKind
 from rookery.core.facts import Event
 from rookery.core.fleet_rows import FleetListing, FleetQueue, FleetSession, FleetState, FleetWorker
+from rookery.core.text.characters import whole_values
 from rookery.errors import CommandRejected, StorageError
 from rookery.fleet.checkouts import check_name, check_remote
 from rookery.fleet.database import reported, watched
 from rookery.fleet.journal import FleetDatabase, read_journal
 from rookery.fleet.live_text import Watcher, digest_of
 
+T = TypeVar("T")
 WORKFLOW = "session"
 ANSWERS = "answers"
 """The topic of messages to a session."""
@@ -147,9 +150,14 @@ class Fleet:
 
     def submit(self, order: SessionOrder, priority: int = PRIORITY) -> None:
         """Put a session into its queue. The same order twice is one session."""
+        order = _encodable(order)
         check_remote(order.repo)
         check_name(order.session_id)
         check_name(order.ref)
+        if not order.text.strip():
+            raise CommandRejected("The task is empty.")
+        if not math.isfinite(order.timeout):
+            raise CommandRejected("The timeout must be a number of seconds; 0 means none.")
         text = msgspec.json.encode(order).decode()
         self._ask(
             "insert into rookery.sessions (task, label, repo, ref, text, state) "
@@ -210,7 +218,8 @@ class Fleet:
 
     def _send(self, session_id: str, given: Given) -> None:
         with dbos_errors():
-            self._client.send(session_id, msgspec.json.encode(given).decode(), topic=ANSWERS)
+            text = msgspec.json.encode(_encodable(given)).decode()
+            self._client.send(session_id, text, topic=ANSWERS)
 
     def session(self, session_id: str) -> FleetSession:
         found = self.sessions(session_id)
@@ -306,7 +315,12 @@ class Fleet:
 
     def _ask(self, statement: str, values: Sequence[Any]) -> list[Any]:
         with reported("did not answer"):
-            return self._database.execute(statement, values).fetchall()
+            return self._database.execute(statement, whole_values(values)).fetchall()
+
+
+def _encodable(value: T) -> T:
+    """The value without bytes of the command line that are not text."""
+    return msgspec.convert(whole_values(msgspec.to_builtins(value)), type(value))
 
 
 def _session(session_id: str, row: dict[str, Any]) -> FleetSession:
