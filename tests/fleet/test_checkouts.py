@@ -80,6 +80,19 @@ def test_a_local_repository_is_refused_unless_the_worker_accepts_it(tmp_path: Pa
             one.prepare("main", None)
 
 
+def test_a_failure_says_what_git_and_the_remote_say(tmp_path: Path, remote: Path):
+    with pytest.raises(CheckoutFailed, match="does not appear to be a git repository") as failed:
+        checkout(tmp_path / "a", tmp_path / "nowhere").prepare("main", None)
+    assert "access rights" not in str(failed.value)
+    one = checkout(tmp_path / "a", remote)
+    one.prepare("main", None)
+    hook = remote / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho Not on Fridays. >&2\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(CheckoutFailed, match=r"Not on Fridays.*pre-receive hook declined"):
+        one.save(1, 1)
+
+
 @pytest.mark.parametrize("name", ["../x", "-b", "a:b", "/a", "a..b", "a b", "a/", "", "x.lock"])
 def test_names_that_lead_elsewhere_are_refused(name: str):
     with pytest.raises(SettingsError, match="not a valid name"):

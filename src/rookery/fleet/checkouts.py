@@ -45,6 +45,8 @@ _NAME = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+
 _HELPER = lazy_pattern(r"[A-Za-z0-9+.-]*::")
 _BEFORE_HOST = lazy_pattern(r"://[^/\s'\"]*@")
 _LONGEST_LOCAL = 300.0
+_LONGEST = 1000
+_ADVICE = ("hint: ", "Please make sure you have the correct access", "and the repository exists")
 _PLACEHOLDER = ".rookery-placeholder"
 
 
@@ -281,8 +283,12 @@ class SessionCheckout:
         except OSError as error:
             raise CheckoutFailed(f"git {words[0]} with {self._url} failed ({error}).") from error
         if done.status:
-            # git may name the address that the worker's own settings made of it
-            said = without_secret(done.errors.decode("utf-8", "replace")).strip().splitlines()
-            raise CheckoutFailed(
-                f"git {words[0]} with {self._url} failed: {said[-1] if said else done.status}"
-            )
+            said = _complaint(done.errors.decode("utf-8", "replace"))
+            raise CheckoutFailed(f"git {words[0]} with {self._url} failed: {said or done.status}")
+
+
+def _complaint(errors: str) -> str:
+    """What git and the remote say, on one line. Git's advice at the end is left out."""
+    # git may name the address that the worker's own settings made of it
+    lines = [line.strip() for line in without_secret(errors).splitlines()]
+    return "; ".join(line for line in lines if line and not line.startswith(_ADVICE))[-_LONGEST:]
