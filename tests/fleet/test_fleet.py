@@ -284,6 +284,15 @@ def test_orders_that_no_worker_could_read_are_refused_and_bytes_that_are_no_text
         assert fleet.session("s1").state == "completed"
 
 
+def test_a_worker_that_is_drained_while_a_slot_restarts_ends(start: Start):
+    worker = start("a", SCRIPT)
+    worker.wait_until_ready()
+    [slot] = worker.processes()
+    os.kill(slot, signal.SIGKILL)
+    until(lambda: slot not in worker.processes())
+    assert worker.drain() == 0
+
+
 ASKS_TWICE = """
 - calls: [{tool: ask_followup_question, arguments: {question: "First?", follow_up: [{text: a}]}}]
 - calls: [{tool: ask_followup_question, arguments: {question: "Second?", follow_up: [{text: b}]}}]

@@ -88,6 +88,13 @@ class Machine:
     def signal(self, number: signal.Signals) -> None:
         os.killpg(self._process.pid, number)
 
+    def processes(self) -> list[int]:
+        """Its slots."""
+        worker = self._process.pid
+        return [
+            int(each) for each in Path(f"/proc/{worker}/task/{worker}/children").read_text().split()
+        ]
+
     def kill(self) -> None:
         """As if the machine lost its power."""
         self.signal(signal.SIGKILL)

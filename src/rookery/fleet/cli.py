@@ -215,6 +215,8 @@ class _Slots:
         self._processes[slot] = subprocess.Popen(
             words, stdin=subprocess.PIPE, env=self._environment
         )
+        if self._draining:  # the signal came before there was this process
+            self._processes[slot].terminate()
 
     def _drain(self, *_: object) -> None:
         self._draining = True
