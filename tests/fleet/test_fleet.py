@@ -306,9 +306,16 @@ def test_a_question_is_answered_once_and_a_second_answer_is_for_no_other_questio
     worker = start("a", ASKS_TWICE, *AUTO)
     worker.wait_until_ready()
     submit(address, "s1", remote)
-    assert "First?" in wait(address, "s1").question
+    asked = subprocess.run(
+        [sys.executable, "-m", "rookery", "fleet", "wait", "s1"],
+        env=worker.environ,
+        capture_output=True,
+        text=True,
+    ).stderr
     worker.signal(signal.SIGSTOP)
     with closing(Fleet(address)) as fleet, connect(address) as database:
+        copied = f"rookery fleet answer s1 TEXT --digest {fleet.session('s1').digest}"
+        assert asked == f"The session asks: First?\n- a\nTo answer: {copied}\n"
         seq = database.execute("select seq from rookery.journals").fetchone() or (0,)
         fleet.answer("s1", Given(reply="message", text="a"))
         with pytest.raises(CommandRejected, match="it has no question"):

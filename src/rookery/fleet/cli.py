@@ -43,8 +43,7 @@ NEVER_READY = 78
 NO_DATABASE = 69
 RESTART_SECONDS = 1.0
 MOST_FAILED_STARTS = 5
-"""A worker whose slots end this often in a row before they are ready gives up. While the database
-is away they try again."""
+"""A worker gives up after so many slots in a row that were never ready. It waits for a database."""
 _DRAINING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -300,13 +299,24 @@ def _to_copy(words: list[str]) -> str:
     return shlex.join(map(harmless_line, words))
 
 
+def _question(session: "FleetSession") -> str:
+    """What it asks: a question of the model with the answers that the model suggests."""
+    if session.code != "followup":
+        return session.question
+    from rookery.protocol.codec import followup
+
+    question, offered = followup(session.question)
+    return "\n".join([question, *(f"- {each}" for each in offered)])
+
+
 def _report(session: "FleetSession", as_json: bool) -> int:
     if as_json:
         print(msgspec.json.encode(session).decode())
     elif session.state == "waiting":
-        print(f"The session asks: {harmless(session.question)}", file=sys.stderr)
+        print(f"The session asks: {harmless(_question(session))}", file=sys.stderr)
         about = ["--digest", session.digest] if session.digest else []
-        answer = [NAME, "fleet", "answer", session.session_id, "yes", *about]
+        reply = "TEXT" if session.code == "followup" else "yes"
+        answer = [NAME, "fleet", "answer", session.session_id, reply, *about]
         print(f"To answer: {_to_copy(answer)}", file=sys.stderr)
     else:
         if session.result:
