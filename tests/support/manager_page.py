@@ -105,7 +105,7 @@ class Project:
 class Manager:
     """A `rookery manager` process."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, *options: str) -> None:
         self.project = project
         self.model = project.model
         self._troubles = project.folder / "manager.err"
@@ -116,7 +116,7 @@ class Manager:
             os.fdopen(said, "wb"),
         ):
             self.process = start_warm(
-                ["manager", "--no-open", "--json", "-w", str(project.path)],
+                ["manager", "--no-open", "--json", "-w", str(project.path), *options],
                 project.environ,
                 str(project.path),
                 streams=(nothing.fileno(), said, troubles.fileno()),
@@ -319,8 +319,8 @@ class Tabs:
 
 
 @contextmanager
-def managed(project: Project) -> Iterator[Manager]:
-    manager = Manager(project)
+def managed(project: Project, *options: str) -> Iterator[Manager]:
+    manager = Manager(project, *options)
     try:
         yield manager
     finally:

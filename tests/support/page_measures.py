@@ -4,8 +4,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
+from support.manager_page import Tab
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 RUN = """
@@ -54,3 +57,21 @@ def too_wide(page: Page) -> list[str]:
     )
     found: list[str] = page.evaluate(WIDE)
     return ["the page", *found] if sideways else found
+
+
+def visit(tab: Tab, place: str, title: str) -> None:
+    """Open a view and wait until it has loaded."""
+    tab.go(place)
+    heads = ":is(.page-head, .session-head) h1:visible"
+    expect(tab.page.locator(heads)).to_have_text(title)
+    expect(tab.page.locator("main .spinner")).to_have_count(0)
+
+
+def wrong_in(tab: Tab, what: str) -> dict[str, list[str]]:
+    """What is wrong with what the tab shows. Themes differ in their colours only."""
+    wrong = {f"{what}, too wide": too_wide(tab.page)}
+    for colours, rules in (("light", WCAG), ("dark", ["color-contrast"])):
+        tab.page.emulate_media(color_scheme=colours)
+        expect(tab.page.locator(f"html[data-theme={colours}]")).to_be_visible()
+        wrong[f"{what} in {colours}"] = violations(tab.page, rules)
+    return {key: found for key, found in wrong.items() if found}

@@ -7,9 +7,8 @@ from playwright.sync_api import Browser, expect
 
 from llm_server import call, finish, problem, say, status, think
 from support.manager_page import Manager, Tab, Tabs, Window
-from support.page_measures import WCAG, too_wide, violations
+from support.page_measures import PHONE, visit, wrong_in
 
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 EXPLAINED = """\
 # Rounding
 
@@ -44,24 +43,6 @@ def phone(browser: Browser, manager: Manager) -> Iterator[Tab]:
     yield tabs.open()
     tabs.close()
     window.close()
-
-
-def visit(tab: Tab, place: str, title: str) -> None:
-    """Open a view and wait until it has loaded."""
-    tab.go(place)
-    heads = ":is(.page-head, .session-head) h1:visible"
-    expect(tab.page.locator(heads)).to_have_text(title)
-    expect(tab.page.locator("main .spinner")).to_have_count(0)
-
-
-def wrong_in(tab: Tab, what: str) -> dict[str, list[str]]:
-    """What is wrong with what the tab shows. Themes differ in their colours only."""
-    wrong = {f"{what}, too wide": too_wide(tab.page)}
-    for colours, rules in (("light", WCAG), ("dark", ["color-contrast"])):
-        tab.page.emulate_media(color_scheme=colours)
-        expect(tab.page.locator(f"html[data-theme={colours}]")).to_be_visible()
-        wrong[f"{what} in {colours}"] = violations(tab.page, rules)
-    return {key: found for key, found in wrong.items() if found}
 
 
 def open_list(tab: Tab) -> None:

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import type { FleetListing, FleetSession } from "../protocol";
+import type { FleetListing, FleetSession, Row } from "../protocol";
 import { FakeManager } from "../test-support/fake-manager";
-import { click, mount } from "../test-support/mount";
+import { button, click, mount } from "../test-support/mount";
 import FleetPage from "./FleetPage";
 import FleetSessionPage from "./FleetSessionPage";
 
@@ -13,11 +13,11 @@ const waiting: FleetSession = {
   ref: "main",
   text: "Port the kernels",
   worker: "build-1/0/ab",
-  question: "make it",
+  question: '{"tool":"x"}',
   digest: "d1",
   result: "",
   reason: "",
-  code: "",
+  code: "tool",
   created: 0,
   checkpoint: null,
 };
@@ -50,11 +50,38 @@ it("lists workers, queues and sessions, each with a link", async () => {
   expect(place.querySelector("a")!.getAttribute("href")).toBe("#/fleet/s1");
 });
 
-it("answers the question that it shows, and no other", async () => {
+const followed = async (...rows: Row[]) => {
+  await manager.waitForCall("follow_fleet");
+  manager.notify("view", { follow_id: 1, seq: 9, earlier: 0, change: { added: rows } });
+};
+
+it("shows the diff of what it asks to approve, and answers once, and nothing else", async () => {
   const place = await mount(<FleetSessionPage session_id="s1" />);
-  await vi.waitFor(() => expect(place.textContent).toContain("make it"));
-  await click(place, "Yes");
+  await followed({ ts: 7, type: "ask", ask: "tool", text: '{"tool":"x"}', digest: "d1", title: "Create one.txt", diff: "+one" });
+  await vi.waitFor(() => expect(place.querySelector(".ask-panel")!.textContent).toContain("Create one.txt?+one"));
+  expect(button(place, "Approve").disabled).toBe(true);
+  place.querySelector(".ask-scroll")!.dispatchEvent(new Event("scroll"));
+  await vi.waitFor(() => expect(button(place, "Approve").disabled).toBe(false));
+  await click(place, "Approve");
+  await vi.waitFor(() => expect(place.textContent).toContain("Answer sent."));
+  await click(place, "Approve");
+  expect(manager.requestsOf("answer_fleet_session")).toMatchObject([{ id: "s1", reply: "yes", digest: "d1" }]);
+});
+
+it("offers the suggestions of a question, and no yes or no", async () => {
+  const question = '{"question":"Round up?","suggest":[{"answer":"Up"}]}';
+  manager.answers.list_fleet = { ...fleet, sessions: [{ ...waiting, code: "followup", question, digest: "d2" }] };
+  const place = await mount(<FleetSessionPage session_id="s1" />);
+  await vi.waitFor(() => expect(place.textContent).toContain("Round up?"));
+  expect([...place.querySelectorAll(".ask-panel button")].map((each) => each.textContent)).toEqual(["Up", ""]);
+  await click(place, "Up");
   await vi.waitFor(() =>
-    expect(manager.requestsOf("answer_fleet_session")).toMatchObject([{ id: "s1", reply: "yes", digest: "d1" }]),
+    expect(manager.requestsOf("answer_fleet_session")).toMatchObject([{ reply: "message", text: "Up", digest: "d2" }]),
   );
+});
+
+it("says what a queued session waits for", async () => {
+  manager.answers.list_fleet = { ...fleet, sessions: [{ ...waiting, state: "queued", question: "", digest: "" }] };
+  const place = await mount(<FleetSessionPage session_id="s1" />);
+  await vi.waitFor(() => expect(place.textContent).toContain("when a worker with the label “gpu” is free"));
 });

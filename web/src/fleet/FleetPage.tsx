@@ -7,7 +7,8 @@ import { hrefOf } from "../routes";
 import { Badge, Button, Empty } from "../ui";
 import { Loaded, PageFrame } from "../ui/PageFrame";
 import { visibleLine } from "../visible-text";
-import { countsOf, queueName, toneOf, workersOf } from "./fleet-words";
+import { humanize } from "../wording";
+import { countsOf, queueName, repositoryName, toneOf, workersOf } from "./fleet-words";
 import "./fleet.css";
 
 const REFRESH_EVERY = 3_000;
@@ -53,7 +54,7 @@ function Tables({ fleet }: { fleet: FleetListing }) {
       </section>
       <section aria-label="Queues">
         <h2>Queues</h2>
-        <table class="fleet-table">
+        <table class="fleet-table whole">
           <Head names={["Label", "Slots", "Queued", "Running", "Waiting"]} />
           <tbody>{fleet.queues.map((each) => <QueueRow key={each.label} queue={each} />)}</tbody>
         </table>
@@ -86,7 +87,7 @@ function WorkerRow({ worker }: { worker: FleetWorker }) {
         {visibleLine(worker.executor)}
       </th>
       <td class="cut">{worker.labels.map(visibleLine).join(", ")}</td>
-      <td>{worker.state === "ready" && worker.session ? "working" : worker.state}</td>
+      <td>{humanize(worker.state === "ready" && worker.session ? "working" : worker.state)}</td>
       <td class="cut">{worker.session && <SessionLink id={worker.session} words={worker.session} />}</td>
       <td>{worker.state !== "unreadable" && `${duration(worker.seconds * 1000)} ago`}</td>
     </tr>
@@ -114,10 +115,10 @@ function SessionLine({ session }: { session: FleetSession }) {
         <SessionLink id={session.session_id} words={session.text || session.session_id} />
       </th>
       <td>
-        <Badge tone={toneOf(session.state)}>{session.state}</Badge>
+        <Badge tone={toneOf(session.state)}>{humanize(session.state)}</Badge>
       </td>
-      <td class="cut" title={session.repo}>
-        {visibleLine(session.repo)} {visibleLine(session.ref)}
+      <td class="cut" title={`${session.repo} ${session.ref}`}>
+        {visibleLine(repositoryName(session.repo))} {visibleLine(session.ref)}
       </td>
       <td class="cut">{visibleLine(session.worker)}</td>
       <td>{session.state !== "unreadable" && `${duration(Math.max(0, now.value - session.created))} ago`}</td>

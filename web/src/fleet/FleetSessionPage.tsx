@@ -1,7 +1,6 @@
 /** A session of the fleet: what it does, and the answer to what it asks. */
 import { useEffect, useMemo } from "preact/hooks";
 import { attempt } from "../attempt";
-import { ReplyField } from "../inbox/ReplyField";
 import type { FleetSession } from "../protocol";
 import { useRefresh, useRequest } from "../requests";
 import { hrefOf } from "../routes";
@@ -9,7 +8,9 @@ import { followFleet } from "../store";
 import { Transcript } from "../transcript/Transcript";
 import { Badge, Button, confirm, LinkButton, Notice } from "../ui";
 import { visibleLine, visibleText } from "../visible-text";
-import { isOver, toneOf } from "./fleet-words";
+import { humanize } from "../wording";
+import { FleetQuestion } from "./FleetQuestion";
+import { isOver, queuedWords, toneOf } from "./fleet-words";
 import "./fleet.css";
 
 const REFRESH_EVERY = 2_000;
@@ -26,8 +27,10 @@ export default function FleetSessionPage({ session_id }: { session_id: string })
       <header class="session-head">
         <div class="session-head-line">
           <LinkButton kind="plain" icon="left" label="Back to the fleet" href={hrefOf({ page: "fleet" })} />
-          <h1 class="session-title cut">{visibleLine(session?.text || session_id)}</h1>
-          {session && <Badge tone={toneOf(session.state)}>{session.state}</Badge>}
+          <h1 class="session-title cut" title={session?.text}>
+            {visibleLine(session?.text || session_id)}
+          </h1>
+          {session && <Badge tone={toneOf(session.state)}>{humanize(session.state)}</Badge>}
           <span class="quiet small cut">{visibleLine(session?.worker ?? "")}</span>
           {session && !isOver(session) && <CancelButton session={session} changed={fleet.reload} />}
         </div>
@@ -38,30 +41,11 @@ export default function FleetSessionPage({ session_id }: { session_id: string })
             {visibleText(ended || fleet.problem)}
           </Notice>
         )}
+        {session?.state === "queued" && <Notice icon="clock">{visibleLine(queuedWords(session))}</Notice>}
         {session?.reason && <Notice tone="careful">{visibleText(session.reason)}</Notice>}
       </Transcript>
-      {session?.state === "waiting" && <Question session={session} changed={fleet.reload} />}
+      {session?.state === "waiting" && <FleetQuestion session={session} rows={task.view.rows.value} changed={fleet.reload} />}
     </div>
-  );
-}
-
-function Question({ session, changed }: { session: FleetSession; changed: () => void }) {
-  const { session_id: id, digest } = session;
-  const send = async (reply: "yes" | "no" | "message", text = "") => {
-    const done = await attempt("answer_fleet_session", { id, reply, text, digest });
-    if (done) changed();
-    return done;
-  };
-  return (
-    <section class="session-foot fleet-question" aria-label="Question">
-      <pre class="fleet-asked">{visibleText(session.question)}</pre>
-      <ReplyField label="Answer, or say what to do instead" send={(text) => send("message", text)}>
-        <Button kind="primary" onClick={() => void send("yes")}>
-          Yes
-        </Button>
-        <Button onClick={() => void send("no")}>No</Button>
-      </ReplyField>
-    </section>
   );
 }
 

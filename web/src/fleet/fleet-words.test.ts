@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { FleetListing, FleetSession, FleetWorker } from "../protocol";
-import { countsOf, isOver, queueName, workersOf } from "./fleet-words";
+import { countsOf, isOver, queueName, repositoryName, workersOf } from "./fleet-words";
 
 const slot = (name: string, state = "ready") => ({ name, state }) as FleetWorker;
 const session = (state: FleetSession["state"]) => ({ state }) as FleetSession;
@@ -26,4 +26,9 @@ it("offers to cancel only what has not ended", () => {
     "failed",
     "cancelled",
   ]);
+});
+
+it("shortens the address of a repository to what tells it apart", () => {
+  const addresses = ["https://git.example/team/app.git", "git@git.example:team/app.git", "/srv/team/app.git/"];
+  expect(addresses.map(repositoryName)).toEqual(["team/app.git", "team/app.git", "team/app.git"]);
 });

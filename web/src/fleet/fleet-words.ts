@@ -16,6 +16,15 @@ export function toneOf(state: FleetSession["state"]): Tone {
   return TONES[state];
 }
 
+export function queuedWords({ label }: Pick<FleetSession, "label">): string {
+  return label ? `It starts when a worker with the label “${label}” is free.` : "It starts when a worker is free.";
+}
+
+/** The last two parts of its address, which tell repositories apart. */
+export function repositoryName(address: string): string {
+  return address.split(/[/:]/).filter(Boolean).slice(-2).join("/");
+}
+
 /** The number of machines: each has several slots. */
 export function workersOf(slots: readonly FleetWorker[]): number {
   return new Set(slots.filter((each) => each.state !== "lost").map((each) => each.name)).size;
