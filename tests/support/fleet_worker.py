@@ -29,16 +29,19 @@ class ForkedSlot:
     def __init__(self, words: Sequence[str], *, stdin: int, env: Mapping[str, str]) -> None:
         given, self.stdin = os.pipe()
         self.returncode: int | None = None
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
         self.pid = os.fork()
         if self.pid == 0:
             os.dup2(given, 0)
             os.closerange(3, _OPEN_FILES)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)  # not before: the worker's would run
             os.environ.clear()
             os.environ.update(env)
             sys.argv[1:] = words[3:]
             run()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(given)
 
     def terminate(self) -> None:
