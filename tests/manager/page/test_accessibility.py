@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, expect
 
 from llm_server import call, finish, problem, say, status, think
 from support.manager_page import Manager, Tab, Tabs, Window
-from support.page_measures import PHONE, visit, wrong_in
+from support.page_measures import PHONE, too_wide, visit, wrong_in
 
 EXPLAINED = """\
 # Rounding
@@ -130,6 +130,20 @@ def test_a_page_without_sessions_or_access_has_no_violations(
     strangers.close()
     window.close()
     assert wrong == {}
+
+
+def test_no_page_scrolls_sideways_on_the_narrowest_screen(browser: Browser, manager: Manager):
+    window = Window(browser, viewport={"width": 320, "height": 640})
+    tabs = Tabs(window, manager)
+    tab = tabs.open()
+    open_list(tab)
+    wide = {"list": too_wide(tab.page)}
+    for place, title in (OF_SESSIONS | OTHERS).items():
+        visit(tab, place, title)
+        wide[place] = too_wide(tab.page)
+    tabs.close()
+    window.close()
+    assert {place: found for place, found in wide.items() if found} == {}
 
 
 def test_every_view_is_usable_on_desktop_on_a_phone_and_with_a_screen_reader(
