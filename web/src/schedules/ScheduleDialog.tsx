@@ -72,7 +72,7 @@ export function ScheduleDialog({ row, close, saved }: Props) {
           <Field label="Name" hint="The name of its sessions. Leave empty to take it from the prompt.">
             <input class="input" maxLength={40} value={form.name} onInput={(event) => change({ name: event.currentTarget.value })} />
           </Field>
-          <Field label="Budget per day in dollars" hint="For all its runs. A run that reaches it asks you.">
+          <Field label="Budget per day in dollars" hint="For all its runs. A run that reaches it asks you. Leave empty for no limit.">
             <input
               class="input"
               type="number"

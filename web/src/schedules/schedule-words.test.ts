@@ -9,6 +9,7 @@ test("a form needs a prompt, a time and an amount", () => {
   expect(formProblem({ ...FORM, cron: " " })).toBe("Give a cron line.");
   expect(formProblem({ ...FORM, kind: "at" })).toBe("Choose a time.");
   expect(formProblem({ ...FORM, budget: "-1" })).toMatch("budget");
+  expect(formProblem({ ...FORM, budget: "0" })).toMatch("no limit");
   expect(formProblem(FORM)).toBeNull();
 });
 

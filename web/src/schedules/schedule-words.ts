@@ -44,8 +44,9 @@ export function formProblem(form: ScheduleForm): string | null {
   if (!form.prompt.trim()) return "Write a prompt.";
   if (form.kind === "cron" && !form.cron.trim()) return "Give a cron line.";
   if (form.kind === "at" && Number.isNaN(Date.parse(form.at))) return "Choose a time.";
-  const budget = Number(form.budget || 0);
-  return Number.isFinite(budget) && budget >= 0 ? null : "Give the budget in dollars, such as 5.";
+  if (form.budget === "") return null;
+  const budget = Number(form.budget);
+  return Number.isFinite(budget) && budget > 0 ? null : "Give a budget above 0, or leave it empty for no limit.";
 }
 
 export function addRequest(form: ScheduleForm): Omit<AddSchedule, "kind"> {

@@ -322,7 +322,7 @@ SCHEDULE_SPECS = (
                 ["--budget"],
                 type=click.FloatRange(0),
                 default=0.0,
-                help="Dollars per day for all its runs.",
+                help="Dollars per day for all its runs; 0 for no limit.",
             ),
         },
         lines=_with_secret,
@@ -338,7 +338,9 @@ SCHEDULE_SPECS = (
             "prompt": click.Option(["--prompt"], help="The task."),
             "cron": click.Option(["--cron"], help="The cron line."),
             "at": click.Option(["--at"], help="The time."),
-            "budget": click.Option(["--budget"], type=click.FloatRange(0), help="Dollars per day."),
+            "budget": click.Option(
+                ["--budget"], type=click.FloatRange(0), help="Dollars per day; 0 for no limit."
+            ),
         },
         lines=_one_schedule,
     ),
