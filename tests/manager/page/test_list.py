@@ -1,6 +1,8 @@
 """The inbox and the list for many sessions: groups, keys, search, order, many at once, cost."""
 
+import os
 import re
+import signal
 from pathlib import Path
 
 from playwright.sync_api import expect
@@ -86,6 +88,23 @@ def test_five_waiting_sessions_are_answered_one_by_one_with_keys(
         tab.page.keyboard.press("a")
         expect(waiting).to_have_count(left - 1)
     until(lambda: all((project.path / each).exists() for each in prompts), "five files")
+
+
+def test_a_question_of_a_killed_process_can_be_answered_after_a_retry(tab: Tab, manager: Manager):
+    made = command("touch made.txt")
+    session = manager.start("Make it", [made], [finish("Made.")])
+    manager.at(session, "waiting_approval")
+    tab.open(session)
+    expect(tab.button("Approve")).to_be_enabled()
+    for pid in manager.project.left():
+        if session.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    expect(tab.page.get_by_role("alert").filter(has_text="ended by signal 9")).to_be_visible()
+    expect(tab.ask()).to_have_count(0)
+    tab.button("Retry", exact=True).first.click()
+    tab.button("Approve").click()
+    expect(tab.state).to_contain_text("Done")
+    assert (manager.project.path / "made.txt").exists()
 
 
 def test_words_of_a_conversation_are_found_in_the_list(tab: Tab, manager: Manager):

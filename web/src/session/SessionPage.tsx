@@ -169,7 +169,7 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
           session, or say how to continue.
         </Notice>
       )}
-      {row.failure && !isShownInPanel(view) && <FailureNotice row={row} began={rows.length > 0} />}
+      {row.failure && !isShownInPanel(row, view) && <FailureNotice row={row} began={rows.length > 0} />}
       {isWorktreeRemoved(row) && <WorktreeRemoved />}
     </>
   );
@@ -182,9 +182,15 @@ function isOpen(view: TaskView): boolean {
 }
 
 /** Whether the question panel shows the failure. */
-function isShownInPanel(view: TaskView): boolean {
+function isShownInPanel(row: SessionRow, view: TaskView): boolean {
   const open = view.row(view.parts.value.open_ask);
-  return isOpen(view) && formOf(open?.ask ?? "") !== "rest";
+  return isOpen(view) && isAnswerable(row, open?.ask ?? "");
+}
+
+/** A process that was killed leaves its question open, but only a retry can ask it again. */
+function isAnswerable(row: SessionRow, ask: string): boolean {
+  const form = formOf(ask);
+  return form !== "rest" && (row.state !== "error" || form === "failure" || form === "stuck");
 }
 
 /** If the session never started, also shows its prompt, and opens its log. */
@@ -234,7 +240,7 @@ function Asks({ row, view, task_id }: { row: SessionRow; view: TaskView; task_id
   const open = view.row(view.parts.value.open_ask);
   const own = open && !open.answered && !row.flags.show_spinner ? askOfRow(session_id, task_id, open) : null;
   const others = inbox.value.filter((each) => each.session_id === session_id && each.task_id !== task_id);
-  const asks = [...(own ? [own] : []), ...others.map(askOfInbox)].filter((ask) => formOf(ask.ask) !== "rest");
+  const asks = [...(own ? [own] : []), ...others.map(askOfInbox)].filter((ask) => isAnswerable(row, ask.ask));
   return (
     <>
       {asks.map((ask, at) => (
