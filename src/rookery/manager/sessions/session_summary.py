@@ -10,6 +10,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from rookery.core.asks import is_interactive_ask
 from rookery.core.commands import Command, SelectIntent, SwitchApproval, SwitchMode, SwitchModel
 from rookery.core.folds.view import View
 from rookery.core.message import Message
@@ -128,6 +129,8 @@ def question_in(
     if not summary.flags.needs_attention:
         return None
     record, state = summary.record, summary.record.state
+    if asked and state is SessionState.ERROR and is_interactive_ask(asked[1].ask):
+        asked = None  # the process that asked was killed; a retry asks again
     task_id, row = asked or (record.session_id, _status_row(record))
     if state is SessionState.COMPLETED and not row.text:
         row = replace(row, content=record.completion_text)
