@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from msgspec.structs import replace
 
 from rookery.core.facts import Answered, Ending, Event, ToolFinished, ToolStarted
-from rookery.errors import CommandRejected
-from rookery.fleet.database import connect
+from rookery.errors import CommandRejected, StorageError
+from rookery.fleet.database import connect, create_tables
 from rookery.fleet.journal import FleetDatabase
 from rookery.fleet.orders import Fleet, Given, SessionOrder, seconds_left
 from support.fleet_machines import (
@@ -29,6 +30,7 @@ from support.fleet_machines import (
     until,
     wait,
 )
+from support.postgres import Postgres
 from support.repositories import git
 from support.warm_programs import run_program
 
@@ -363,6 +365,16 @@ def test_connections_of_machines_that_are_gone_end_and_options_of_the_address_co
     with connect(f"{address}?options={options}&connect_timeout=3") as database:
         assert database.execute("show idle_in_transaction_session_timeout").fetchone() == ("7s",)
         assert database.execute("show geqo").fetchone() == ("off",)
+
+
+def test_a_database_that_cannot_store_all_texts_is_refused(postgres: Postgres):
+    with psycopg.connect(postgres.address("postgres"), autocommit=True) as server:
+        server.execute("create database ascii encoding 'SQL_ASCII' template template0")
+    with (
+        connect(postgres.address("ascii")) as database,
+        pytest.raises(StorageError, match="encoding SQL_ASCII; it must be UTF8"),
+    ):
+        create_tables(database)
 
 
 POINTS = (

@@ -121,6 +121,12 @@ def with_parameters(address: str, added: Mapping[str, str]) -> str:
 
 def create_tables(connection: psycopg.Connection) -> None:
     """Create what is missing. Fails only if the role may not, and something is missing."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StorageError(
+            f"The fleet's database has the encoding {encoding}; it must be UTF8. Create it with: "
+            "create database fleet encoding 'UTF8' template template0"
+        )
     with reported("has no tables of rookery, and they could not be created"):
         if _complete(connection):
             return
