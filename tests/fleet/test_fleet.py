@@ -9,13 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
-import psycopg
 import pytest
 from msgspec.structs import replace
 
 from rookery.core.facts import Answered, Ending, Event, ToolFinished, ToolStarted
-from rookery.errors import CommandRejected, StorageError
-from rookery.fleet.database import connect, create_tables
+from rookery.errors import CommandRejected
+from rookery.fleet.database import connect
 from rookery.fleet.journal import FleetDatabase
 from rookery.fleet.orders import Fleet, Given, SessionOrder, seconds_left
 from support.fleet_machines import (
@@ -30,7 +29,6 @@ from support.fleet_machines import (
     until,
     wait,
 )
-from support.postgres import Postgres
 from support.repositories import git
 from support.warm_programs import run_program
 
@@ -282,8 +280,11 @@ def test_orders_that_no_worker_could_read_are_refused_and_bytes_that_are_no_text
         with pytest.raises(CommandRejected, match="No such session"):
             fleet.session("s\udce9")
         fleet.submit(order)
-        assert fleet.wait("s1", 60).text == "caf\ufffd"
-        assert fleet.session("s1").state == "completed"
+        ended = fleet.wait("s1", 60)
+        assert (ended.state, ended.text) == ("completed", "caf\ufffd")
+        fleet.submit(order)  # sent twice
+        with pytest.raises(CommandRejected, match="for another task"):
+            fleet.submit(replace(order, text="Something else"))
 
 
 def test_a_worker_that_is_drained_while_a_slot_restarts_ends(start: Start):
@@ -365,16 +366,6 @@ def test_connections_of_machines_that_are_gone_end_and_options_of_the_address_co
     with connect(f"{address}?options={options}&connect_timeout=3") as database:
         assert database.execute("show idle_in_transaction_session_timeout").fetchone() == ("7s",)
         assert database.execute("show geqo").fetchone() == ("off",)
-
-
-def test_a_database_that_cannot_store_all_texts_is_refused(postgres: Postgres):
-    with psycopg.connect(postgres.address("postgres"), autocommit=True) as server:
-        server.execute("create database ascii encoding 'SQL_ASCII' template template0")
-    with (
-        connect(postgres.address("ascii")) as database,
-        pytest.raises(StorageError, match="encoding SQL_ASCII; it must be UTF8"),
-    ):
-        create_tables(database)
 
 
 POINTS = (

@@ -9,6 +9,7 @@ import pytest
 
 from rookery.core.facts import TaskOpened, TaskReopened, Todo, TodosChanged, UserSpoke
 from rookery.errors import StorageError
+from rookery.fleet.database import connect, create_tables
 from rookery.fleet.journal import PostgresJournals, TakenOver
 from support.journal_writer import LARGE, numbered, write_all
 from support.postgres import Postgres
@@ -125,3 +126,13 @@ def test_a_deleted_session_is_gone_and_an_open_one_stays(
     assert not second.exists("t")
     with pytest.raises(StorageError, match="No such session: t"):
         second.delete("t")
+
+
+def test_a_database_that_cannot_store_all_texts_is_refused(postgres: Postgres):
+    with psycopg.connect(postgres.address("postgres"), autocommit=True) as server:
+        server.execute("create database ascii encoding 'SQL_ASCII' template template0")
+    with (
+        connect(postgres.address("ascii")) as database,
+        pytest.raises(StorageError, match="encoding SQL_ASCII; it must be UTF8"),
+    ):
+        create_tables(database)

@@ -159,11 +159,15 @@ class Fleet:
         if not math.isfinite(order.timeout):
             raise CommandRejected("The timeout must be a number of seconds; 0 means none.")
         text = msgspec.json.encode(order).decode()
+        row = [order.session_id, order.label, order.repo, order.ref, order.text]
         self._ask(
             "insert into rookery.sessions (task, label, repo, ref, text, state) "
             "values (%s, %s, %s, %s, %s, 'queued') on conflict do nothing returning task",
-            [order.session_id, order.label, order.repo, order.ref, order.text],
+            row,
         )
+        same = "select 1 from rookery.sessions where (task, label, repo, ref, text) = "
+        if not self._ask(f"{same} (%s, %s, %s, %s, %s)", row):
+            raise CommandRejected(f"Session {order.session_id} exists already, for another task.")
         with dbos_errors():
             register(self._client, order.queue, None)
             self._client.enqueue(
