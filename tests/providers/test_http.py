@@ -22,7 +22,7 @@ from llm_server import LlmServer, say
 from rookery.core.blocks import Text
 from rookery.core.folds.history import Turn
 from rookery.engine.ports.model import ModelRequest, TextChunk
-from rookery.providers.http_client import DirectClient, Item
+from rookery.providers.http_client import DirectClient, HttpFailure, Item
 from rookery.providers.http_response import LARGEST_HEAD, LONGEST_LINE, ResponseReader
 from rookery.providers.registry import open_provider
 
@@ -160,6 +160,16 @@ async def test_a_user_in_the_address_is_sent_as_basic_credentials():
     sent = server.requests[0].headers
     assert sent["authorization"] == "Basic bWU6cEBzcw=="
     assert sent["host"] == server.url.removeprefix("http://")
+
+
+async def test_a_connection_that_takes_too_long_is_reported_as_timed_out():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        tls = ssl.create_default_context()
+        client = DirectClient(url, tls, keeps=False, connect_seconds=0.1)
+        with pytest.raises(HttpFailure, match=r"^timed out$"):
+            async with client.post(f"{url}/v1", b"{}", {}):
+                pass
 
 
 async def test_a_slow_listener_gets_everything_in_order():

@@ -1,6 +1,6 @@
 """HTTP/1.1 without a proxy: one POST at a time on a connection, and its answer in pieces.
 
-It reads in the callbacks of the event loop, so what arrived together is passed on together.
+It reads in callbacks of the event loop, so bytes that arrive together are passed on together.
 `http_by_proxy` does the same through a proxy.
 """
 
@@ -23,7 +23,7 @@ from rookery.lazy_pattern import lazy_pattern
 from rookery.providers.http_response import HttpAnswer, ResponseReader
 
 IDLE_SECONDS = 5.0
-"""How long a connection is kept for the next request. A server may close it any time."""
+"""How long a connection is kept for the next request. The server may close it at any time."""
 _NEXT_ADDRESS_SECONDS = 0.25
 _CERTIFICATE = lazy_pattern(r"[0-9a-fA-F]{8}\.\d")
 
@@ -32,7 +32,8 @@ Item: TypeAlias = HttpAnswer | bytes | ProviderError
 
 
 class HttpFailure(Exception):
-    """Why there is no whole answer. The text is for people; the cause may be an `SSLError`."""
+    """The request failed, or its answer is incomplete. The text is for users; the cause may be an
+    `SSLError`."""
 
     def __init__(
         self, kind: Literal["offline", "proxy", "not HTTP", "dropped", "not sent"], reason: str
@@ -65,7 +66,7 @@ class HttpClient(Protocol):
 
 
 class _ServerConnection(asyncio.Protocol):
-    """A connection to the server, for one request after the other."""
+    """A connection to the server, for one request at a time."""
 
     head: HttpAnswer
 
@@ -131,7 +132,7 @@ class _ServerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._reader is None or self._reader.complete:
-            self.close()  # nobody asked
+            self.close()  # there is no request that this could answer
             return
         begun = self._reader.head is not None
         try:
@@ -174,7 +175,7 @@ class _ServerConnection(asyncio.Protocol):
 
 
 class DirectClient:
-    """Connections to the server of a URL. With `keeps`, they are used again."""
+    """Connections to the server of a URL. With `keeps`, they are reused."""
 
     def __init__(
         self, url: str, tls: ssl.SSLContext | None, *, keeps: bool, connect_seconds: float
@@ -222,7 +223,7 @@ class DirectClient:
         }
         lines = [f"POST {target} HTTP/1.1", *(f"{name}: {text}" for name, text in fields.items())]
         if not all(line.isprintable() and line.isascii() for line in lines):
-            raise HttpFailure("not sent", "a header has characters that none may have")
+            raise HttpFailure("not sent", "a header contains characters that are not allowed")
         return "\r\n".join([*lines, "", ""]).encode() + body
 
     async def aclose(self) -> None:
@@ -253,7 +254,7 @@ class DirectClient:
                     happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
                 )
         except (OSError, UnicodeError) as error:
-            raise HttpFailure("offline", str(error)) from error
+            raise HttpFailure("offline", str(error) or "timed out") from error
         self._open.add(connection)
         connection.gone.add_done_callback(lambda _: self._open.discard(connection))
         return connection
@@ -263,7 +264,7 @@ _IN_TARGET = "%/:@!$&'()*+,;=?[]"
 
 
 def tls_context() -> ssl.SSLContext:
-    """Trusts the authorities that the system trusts, or those in the user's variables."""
+    """Trust the system's certificate authorities, or those in `SSL_CERT_FILE` or `SSL_CERT_DIR`."""
     if sys.platform == "linux":
         file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
         if file or folder:
@@ -274,7 +275,7 @@ def tls_context() -> ssl.SSLContext:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.load_verify_locations(known.cafile, known.capath)
             return context
-    import httpx2  # which knows where other systems keep them
+    import httpx2  # it knows where other systems keep their authorities
 
     return httpx2.create_ssl_context()
 
