@@ -285,7 +285,7 @@ def test_orders_that_no_worker_could_read_are_refused_and_bytes_that_are_no_text
         ended = fleet.wait("s1", 60)
         assert (ended.state, ended.text) == ("completed", "caf\ufffd")
         fleet.submit(order)  # sent twice
-        with pytest.raises(CommandRejected, match="for another task"):
+        with pytest.raises(CommandRejected, match="already exists with another task"):
             fleet.submit(replace(order, text="Something else"))
 
 

@@ -172,8 +172,8 @@ class SessionCheckout:
         return self._saved[-1]
 
     def _open_repositories(self) -> None:
-        """Make git add the files of repositories inside the clone, which it would leave out, or
-        refuse to add. It looks into a folder that has a file in the index already."""
+        """Make `git add` include the files of repositories inside the clone. git looks into such a
+        folder only if the index has a file in it, so a placeholder is added there."""
         others = ("ls-files", "--others", "--exclude-standard")
         seen: set[str] = set()
         while (

@@ -43,7 +43,7 @@ NEVER_READY = 78
 NO_DATABASE = 69
 RESTART_SECONDS = 1.0
 MOST_FAILED_STARTS = 5
-"""A worker gives up after so many slots in a row that were never ready. It waits for a database."""
+"""A worker gives up after this many slots in a row failed to start. It waits for the database."""
 _DRAINING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -214,7 +214,7 @@ class _Slots:
         self._processes[slot] = subprocess.Popen(
             words, stdin=subprocess.PIPE, env=self._environment
         )
-        if self._draining:  # the signal came before there was this process
+        if self._draining:  # the signal came before this process existed
             self._processes[slot].terminate()
 
     def _drain(self, *_: object) -> None:

@@ -75,7 +75,7 @@ class FleetDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is executed within takes effect at its end, or not at all."""
+        """Statements in the context take effect together at its end, or not at all."""
         with reported("did not answer"):
             self.execute("select 1")
             assert self._connection

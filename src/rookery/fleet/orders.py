@@ -46,8 +46,8 @@ UNREADABLE = "The session's row in the database is not valid."
 
 
 LONGEST_ROW = 4 * 1024**2
-"""Bytes of a session's row. What is longer was not written by rookery, and PostgreSQL could fail to
-turn it into JSON."""
+"""Bytes in a session's row. rookery writes no longer rows, and PostgreSQL may fail to turn one into
+JSON."""
 LONGEST_NAME = 1000
 
 _TEXTS = "state label repo ref text worker question digest result reason code"
@@ -105,10 +105,10 @@ class Given(Struct, frozen=True, kw_only=True):
     reply: Literal["yes", "no", "message"] = "yes"
     text: str = ""
     digest: str = ""
-    """Of the action that the user saw. Another action is asked about again."""
+    """Of the action or question that the user saw. Anything else is asked again."""
     cancel: bool = False
     seq: int = 0
-    """Of the session's journal when it asked. The answer is for no other question."""
+    """Where the session's journal ended when it asked. Identifies the question."""
 
 
 def queue_of(label: str) -> str:
@@ -167,7 +167,10 @@ class Fleet:
         )
         same = "select 1 from rookery.sessions where (task, label, repo, ref, text) = "
         if not self._ask(f"{same} (%s, %s, %s, %s, %s)", row):
-            raise CommandRejected(f"Session {order.session_id} exists already, for another task.")
+            raise CommandRejected(
+                f"Session {order.session_id} already exists with another task, label, repository "
+                "or ref. Choose another id."
+            )
         with dbos_errors():
             register(self._client, order.queue, None)
             self._client.enqueue(
@@ -202,7 +205,9 @@ class Fleet:
                 [session_id, session.digest],
             )
             if not asked:
-                raise CommandRejected(f"The question of session {session_id} was just answered.")
+                raise CommandRejected(
+                    f"Session {session_id} no longer asks this. Your answer was not sent."
+                )
             self._send(
                 session_id,
                 msgspec.structs.replace(given, digest=session.digest, seq=asked[0][0]),
@@ -323,7 +328,7 @@ class Fleet:
 
 
 def _encodable(value: T) -> T:
-    """The value without bytes of the command line that are not text."""
+    """Replace bytes from the command line that are not text."""
     return msgspec.convert(whole_values(msgspec.to_builtins(value)), type(value))
 
 

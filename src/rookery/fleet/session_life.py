@@ -67,7 +67,7 @@ class LifeEnd(Struct, frozen=True, kw_only=True):
     code: str = ""
     digest: str = ""
     seq: int = 0
-    """Of the journal after the question."""
+    """Where the journal ends after the question."""
 
 
 Told: TypeAlias = Literal["cancel", "drain", "over"] | Watcher
@@ -307,7 +307,7 @@ class FleetResponder(Unattended):
 
 
 def _shown(asked: Asked) -> str:
-    """The digest of the action, or of the text of a question about none."""
+    """The digest of the action, or of the text if the question is not about an action."""
     return asked.digest or digest_of(asked.text)
 
 

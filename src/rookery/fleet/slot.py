@@ -126,7 +126,7 @@ class Slot:
                 # a slot that was stopped or cut off itself cannot tell who is lost
                 if self._steady > BEATS_PER_LEASE:
                     self._take_over_lost()
-            except Exception as error:  # without its beat, nobody looks after this slot's session
+            except Exception as error:  # without beats, other slots would take the session
                 self._steady = 0
                 print(f"note: {str(error).partition(chr(10))[0]}", file=sys.stderr)
 
@@ -292,7 +292,7 @@ class Slot:
     def record(
         self, order: SessionOrder, state: FleetState, end: LifeEnd, *, claim: bool = False
     ) -> int:
-        """Show how the session is. A slot that lost the session changes nothing. Returns where
+        """Store the session's state for lists, unless this slot lost the session. Returns where
         the session's journal ends."""
         asks = state == "waiting"
         values = {
