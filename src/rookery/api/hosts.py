@@ -191,8 +191,8 @@ def _given(provider: str | Provider | None) -> dict[str, Any]:
         raise UsageError(f"{provider!r:.100} is not a provider: it needs a model and `stream`.")
     if inspect.isasyncgenfunction(provider.stream):
         raise UsageError(
-            "`stream` of a provider is an async context manager that gives the chunks; "
-            "an async generator alone is not enough. See examples/add_provider.py."
+            "A provider's `stream` must be an async context manager that yields the chunks, not "
+            "an async generator. See examples/add_provider.py."
         )
     return {GIVEN: lambda model: provider}
 

@@ -83,7 +83,7 @@ class OpenSession:
         self._turn = _Turn(session_id)
         self._is_followed = False
         self.is_closed = False
-        """By the program; it may not have ended yet."""
+        """Whether the program closed it; it may still be ending."""
         self.has_ended = anyio.Event()
         self._failure: BaseException | None = None
 
@@ -182,7 +182,7 @@ class OpenSession:
             self._send.close()
 
     def leave(self) -> None:
-        """The host is closed, or the session resumed: there are no more events here."""
+        """Deliver no more events: the host was closed, or the session was resumed."""
         self._send.close()
         self._events.close()
 
@@ -239,7 +239,7 @@ class OpenSession:
 
 
 class _Turn:
-    """Collects the result of a turn, and its questions without an answer."""
+    """Collects the result of a turn, and its unanswered questions."""
 
     def __init__(self, session_id: str) -> None:
         self._id = session_id
