@@ -63,7 +63,7 @@ class Consent(Struct, frozen=True, kw_only=True):
     level: Level = Level.ASK
     """How far sessions go without asking, unless their user says otherwise."""
     keeps_level: bool = False
-    """New sessions record the level, because a flag names it: they keep it when continued."""
+    """New sessions record the level, which a flag names, so that they keep it when continued."""
     run_commands: frozenset[tuple[str, ...]] = frozenset()
     denied_tools: frozenset[str] = frozenset()
     trusted: bool = False

@@ -174,7 +174,7 @@ class FolderSurvey:
     def _rebuild(
         self, known: "KnownFolder", place: WalkedFolder, changed: Mapping[str, Trees | None]
     ) -> Trees:
-        """Store an unchanged folder again in which these folders differ."""
+        """Store an unchanged folder again, because these folders inside it changed."""
         entries, path, rules = Folder(self._store, known.trees), place.path, place.rules
         verdicts = self._ignore_cache.verdicts(path, rules) if rules else {}
         try:

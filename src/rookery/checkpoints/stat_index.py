@@ -1,8 +1,8 @@
 """What the last walk through the workspace saw: its folders, and the state of their files.
 
-It is only a cache. A file's row counts while size, times, inode and mode of the file are the same.
-The names in a folder count while its own are the same. So an old index, another process's, or none
-will do. Nothing younger than two seconds is in it, as another change might not show.
+It is only a cache. A file's row is used while the file's size, times, inode and mode are the same,
+and the names in a folder while the folder's are. So an old index, another process's, or none will
+do. Nothing that changed in the last two seconds is in it, because another change might not show.
 """
 
 import os
@@ -28,7 +28,7 @@ _STATUS = struct.Struct("<QqqQI")
 _pack = _STATUS.pack
 
 Row = bytes
-"""The sign of a file and the id of its content."""
+"""`sign_of` the file, then the id of its content."""
 
 
 class KnownFolder(Struct, frozen=True, array_like=True, gc=False):
@@ -50,19 +50,20 @@ Index = dict[str, KnownFolder]
 
 
 def sign_of(status: os.stat_result) -> bytes:
-    """What differs after every change of a file, or of the names in a folder."""
+    """Bytes that change whenever a file or the names in a folder change."""
     return _pack(
         status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode
     )
 
 
 Rebuild = Callable[[KnownFolder, WalkedFolder, Mapping[str, Trees | None]], Trees]
-"""Stores a folder again in which these folders differ: their trees, or None if not known yet."""
+"""Stores a folder again because these folders inside it changed. Each has its new trees, or None if
+they are not known yet."""
 
 
 class SeenFolders:
-    """The folders that the last walk saw, and those of this one. What has not changed since is
-    neither opened nor listed."""
+    """The folders of the last walk, and those of this one. A folder that has not changed is neither
+    opened nor listed."""
 
     def __init__(
         self,
@@ -112,8 +113,8 @@ class SeenFolders:
         self.index[path] = KnownFolder(files, sign, rules, tuple(folders), trees, rights)
 
     def unchanged(self, path: str, status: os.stat_result, rules: bytes) -> KnownFolder | None:
-        """The folder, if its names and files are the same and still stored, under the same
-        rules."""
+        """The folder, if its names, files and rules are the same and its content is still
+        stored."""
         known = self._old.get(path)
         if known is None or known.sign != sign_of(status) or known.rules != rules:
             return None

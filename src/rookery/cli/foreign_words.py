@@ -159,7 +159,7 @@ _MEANT: Mapping[str, str] = {
 """Single words that are commands elsewhere, and what does the same here."""
 
 _IN_A_SESSION = ("clear", "compact", "compress", "condense", "diff", "theme", "vim")
-"""Slash commands that a user may type here without the slash."""
+"""Slash commands that users may type in the shell without the slash."""
 
 SANDBOX_VALUES: Mapping[str, str] = {
     "read-only": "To only read: --permission-mode plan.",

@@ -111,8 +111,8 @@ class Options(Struct, frozen=True, kw_only=True):
                 raise SettingsError(sentence)
 
     def check_driver(self) -> None:
-        """Raise `SettingsError` if --json-io has no program on standard input. A server, which is
-        driven over its own connections, may have a terminal there."""
+        """Raise `SettingsError` if --json-io has a terminal on standard input. Not called for a
+        server, which gets its input over connections."""
         if self.json_io and sys.stdin.isatty():
             raise SettingsError(
                 "--json-io (-i) needs a program on standard input, not a terminal. To start with "

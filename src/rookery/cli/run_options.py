@@ -376,7 +376,7 @@ def _require_sandbox(settings: Settings, workspace: Path, places: Places) -> Non
 
 def _kept_level(options: Options, earlier: TaskState) -> Level | None:
     """The level that a flag names or the session had before, if it is continued at a terminal.
-    That it acted without asking does not survive."""
+    Other levels than those in `KEPT` do not carry over."""
     level = options.level or earlier.level
     return level if options.interactive and level in KEPT else None
 

@@ -26,7 +26,7 @@ def plan_steps(markdown: str) -> tuple[Todo, ...]:
 
 
 def comment_on(plan: str, comment: str, *, proposed: str) -> str:
-    """The comment for the model, with the user's version of the plan if it is not as proposed."""
+    """The comment for the model, with the user's version of the plan if they edited it."""
     return comment if plan == proposed else _COMMENT.format(comment=comment, plan=plan)
 
 

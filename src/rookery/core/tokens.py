@@ -80,7 +80,8 @@ T = TypeVar("T")
 
 
 class Repeated(Generic[T]):
-    """What was made of the turns of the last request. The next one repeats them, and adds some."""
+    """Results for the turns of the last request. The next request repeats its turns and adds some,
+    so only the new turns are computed."""
 
     def __init__(self) -> None:
         self._how: Hashable = None
@@ -90,7 +91,7 @@ class Repeated(Generic[T]):
     def make(
         self, make: Callable[[Turn], T], turns: Sequence[Turn], how: Hashable = None
     ) -> Sequence[T]:
-        """`make` of each turn, which depends on nothing but the turn and `how`."""
+        """Return `make(turn)` for each turn. It must depend only on the turn and `how`."""
         same = [*map(is_, self._turns, turns), False].index(False) if how == self._how else 0
         made = [make(turn) for turn in turns[same:]]
         self._how, self._turns[same:], self._made[same:] = how, turns[same:], made

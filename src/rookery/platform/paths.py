@@ -192,7 +192,7 @@ _NO_NAME = ("", ".", "..")
 
 
 def real_paths(paths: Iterable[str]) -> Iterator[str]:
-    """`realpath` of each path. That of a folder which they share is looked up once."""
+    """`realpath` of each path. A shared folder is resolved only once."""
     real = cache(os.path.realpath)
     for path in paths:
         folder, name = os.path.split(path)
@@ -205,13 +205,13 @@ _SETTLED_NS = 2_000_000_000
 
 
 class NamedPlaces:
-    """Relative paths that are looked up below a folder. Most of them are not there, so the names in
-    each folder are listed, and listed again when the folder has changed."""
+    """Looks up relative paths below a folder. Most of them do not exist, so it lists the names in
+    each folder, and lists them again only when the folder has changed."""
 
     def __init__(self, places: Iterable[str]) -> None:
         self._steps: dict[str, dict[str, tuple[str, list[str]]]] = {}
-        """For each folder, by the next name in lower case: where that leads, and which places are
-        there and below."""
+        """For each folder, by the next name in lower case: the path it leads to, and the places at
+        or below that path."""
         self._listed: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}
         for place in places:
             names = place.split("/")

@@ -12,7 +12,7 @@ from rookery.providers.http_response import HttpAnswer
 
 
 class ProxyClient:
-    """Connections through the proxy in the environment, where it is to be used."""
+    """Connections through the proxy in the environment, except to hosts in `NO_PROXY`."""
 
     def __init__(self, tls: ssl.SSLContext | None, *, connect_seconds: float) -> None:
         self._http = httpx2.AsyncClient(

@@ -45,7 +45,7 @@ class ResponseReader:
         self._unpack: zlib._Decompress | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """The part of the body that this completes."""
+        """Return the part of the body that is in `data`, decoded."""
         if self.complete:
             self.reusable = self.reusable and not data
             return b""
@@ -114,7 +114,7 @@ class ResponseReader:
         return body
 
     def _finish(self, *, more: bool) -> None:
-        """`more` came than belongs to the response."""
+        """`more`: the server sent more than belongs to the response."""
         self.complete = True
         self.reusable = self.reusable and not more
 
@@ -139,8 +139,8 @@ class ResponseReader:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _pass_framing(self, data: bytes, at: int) -> int:
-        """The position after the next end of a chunk, size of a chunk, or trailer; -1 if it is
-        not there yet."""
+        """Pass the next chunk size, end of a chunk, or trailer. Return the position after it; -1 if
+        it is incomplete."""
         if self._place == "size" and (size := _CHUNK.match(data, at)):
             self._left = int(size[1], 16)
             self._place = "size" if self._left else "trailers"

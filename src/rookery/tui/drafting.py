@@ -74,7 +74,7 @@ class Drafting:
             self._controller.toast("The file was empty, so the plan is unchanged.", "warning")
             return plan
         if text != plan:
-            self._inputs.add(text)  # so that it outlives this client and the question
+            self._inputs.add(text)  # keep the text after this client and the question are gone
         return text
 
     async def edit_file(self, path: str) -> None:

@@ -102,7 +102,7 @@ class InputRouter:
         return False
 
     def _with_plan(self, message: Draft, question: OpenQuestion) -> Draft:
-        """The message, with the plan it is about if the user edited that."""
+        """The message, with the plan that it comments on if the user edited the plan."""
         shown, proposed = self._panel.asked, question.asked
         if not (shown and proposed.plan and shown.ask_id == proposed.ask_id):
             return message

@@ -216,7 +216,7 @@ def _check_new_names(root: Path, path: str, raw: str) -> None:
 
 @lru_cache
 def _odd_names(root: Path, path: str) -> Sequence[tuple[Path, str, str]]:
-    """Each name below the root, or below the top, that is odd: its folder, the name and why."""
+    """The odd names below the root, or below the top: the folder, the name and the reason."""
     below = PurePosixPath(path)
     start = root if below.is_relative_to(root) else Path("/")
     names = below.relative_to(start).parts

@@ -108,7 +108,7 @@ class StructuredOutput:
         return rows if self._stream else [one for one in rows if _is_complete(one)]
 
     def see_of_child(self, event: Event) -> None:
-        """Count usage and denials of a sub-task, or of an earlier run. The rows are in another
+        """Count usage and denials of a sub-task, or of an earlier run. Its rows are not in this
         output."""
         self._governance.see(event.fact)
         self._denials.see(event.fact)
