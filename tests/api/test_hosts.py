@@ -88,7 +88,7 @@ async def test_a_host_closed_during_a_question_leaves_a_session_to_resume(place:
     assert (place.work / "a.txt").read_text() == "hi"
 
 
-async def test_a_turn_is_followed_first_and_finished_then(place: Place):
+async def test_a_turn_can_be_followed_and_then_finished(place: Place):
     async with rookery.open(**place.options(WRITE)) as host:
         session = await host.start("do it")
         async for event in session.events():

@@ -138,7 +138,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-async def test_what_is_not_listed_again_is_stored_as_if_it_were(tmp_path: Path):
+async def test_folders_that_are_not_listed_again_are_stored_correctly(tmp_path: Path):
     work, home = tmp_path / "work", tmp_path / "home"
     make_files(work)
     index = await saved_index(work, home)

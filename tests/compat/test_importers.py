@@ -307,7 +307,7 @@ def test_an_odd_database_is_reported_or_shows_nothing(change: str, tmp_path: Pat
     assert problems.count
 
 
-def test_a_session_whose_id_is_no_text_is_reported(tmp_path: Path):
+def test_a_session_with_an_unreadable_id_is_reported(tmp_path: Path):
     with closing(sqlite3.connect(opencode_database(tmp_path))) as database, database:
         database.execute("UPDATE session SET id = CAST(x'ff' AS TEXT)")
     events, problems = read("opencode", tmp_path)

@@ -166,7 +166,7 @@ def test_points_are_user_messages_and_possible_file_changes():
     ]
 
 
-def test_an_approved_plan_is_no_message_to_put_back_into_the_input():
+def test_a_rewind_to_an_approved_plan_leaves_the_input_empty():
     kind = AskKind.COMPLETION_RESULT
     answer = Answered(ask_id="q", ask=kind, reply="message", text="1. Go", level=Level.ASK)
     events = log(OPENED, Asked(ask_id="q", ask=kind, plan="1. Go"), answer)
