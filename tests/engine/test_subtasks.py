@@ -12,6 +12,7 @@ from rookery.core.blocks import Text
 from rookery.core.facts import (
     Asked,
     ChildBegan,
+    Effect,
     Event,
     Spent,
     TaskOpened,
@@ -236,17 +237,26 @@ class SlowAfterwards(ShadowCheckpoints):
 
     def __init__(self, root: Path, home: Path) -> None:
         super().__init__(root, home, Limits())
-        self._saved = 0
+        self._number = 0
         self._changed_again = anyio.Event()
 
     async def save(self, paths: Sequence[str] | None) -> Checkpoint:
-        self._saved += 1
-        if self._saved == 4:
+        await self._wait()
+        return await super().save(paths)
+
+    async def save_after(
+        self, before: str, paths: Sequence[str] | None
+    ) -> tuple[Checkpoint, Sequence[Effect]]:
+        await self._wait()
+        return await super().save_after(before, paths)
+
+    async def _wait(self) -> None:
+        self._number += 1
+        if self._number == 4:
             self._changed_again.set()
-        if self._saved == 2:
+        if self._number == 2:
             with anyio.move_on_after(0.5):
                 await self._changed_again.wait()
-        return await super().save(paths)
 
 
 async def undone(stage: Stage) -> tuple[Sequence[str], list[str]]:

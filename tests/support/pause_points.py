@@ -12,7 +12,7 @@ import anyio.to_thread
 from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Change
+from rookery.core.facts import Change, Effect
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Action, Permit
 from rookery.engine.ports.hooks import Hook
@@ -107,10 +107,19 @@ class HeldCheckpoints(ShadowCheckpoints):
         self._remaining = nth
 
     async def save(self, paths: Sequence[str] | None) -> Checkpoint:
+        await self._block()
+        return await super().save(paths)
+
+    async def save_after(
+        self, before: str, paths: Sequence[str] | None
+    ) -> tuple[Checkpoint, Sequence[Effect]]:
+        await self._block()
+        return await super().save_after(before, paths)
+
+    async def _block(self) -> None:
         self._remaining -= 1
         if self._remaining == 0:
             await self._hold.wait_in_thread()
-        return await super().save(paths)
 
 
 class HeldClock(StageClock):
