@@ -50,8 +50,10 @@ def panel(tab: Tab) -> Locator:
 
 def show(tab: Tab, name: str) -> None:
     """Open the panel, if needed, and select one of its tabs."""
+    closed = tab.button("Open panel")
+    expect(closed.or_(panel(tab)).first).to_be_visible()
     if panel(tab).count() == 0:
-        tab.button("Open panel").click()
+        closed.click()
     panel(tab).get_by_role("tab", name=name, exact=True).click()
 
 
@@ -179,7 +181,8 @@ def test_a_shell_that_ended_with_the_connection_is_replaced_by_a_new_one_that_sa
         sockets.append(route)
 
     tab.page.route_web_socket(re.compile("/ws$"), keep)
-    tab.page.reload()
+    expect(tab.page.get_by_role("complementary", name="Sessions")).to_be_visible()
+    tab.page.reload()  # the link works once: by now the page has keys of its own
     session = manager.start("Lose it", [finish("Done.")])
     manager.at(session, "completed")
     tab.open(session)
