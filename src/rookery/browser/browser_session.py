@@ -22,7 +22,16 @@ from rookery.browser.running_browser import (
     load_playwright,
     running_browser,
 )
-from rookery.browser.watched_page import FROZEN, REOPEN, PagePoint, PageView, Spot, escaped, view_of
+from rookery.browser.watched_page import (
+    CLOSED,
+    FROZEN,
+    REOPEN,
+    PagePoint,
+    PageView,
+    Spot,
+    escaped,
+    view_of,
+)
 from rookery.core.hosts import HostPort, WebAddress, origin_of
 from rookery.errors import ToolError
 
@@ -243,7 +252,10 @@ class BrowserSession:
     async def _page_for_action(self, seconds: float = 0.0) -> AsyncIterator["Page"]:
         """The page, with a time limit on the block."""
         browser = self.running
-        if browser.page.trouble:
+        if browser.page.trouble == CLOSED and self._life:
+            with anyio.move_on_after(self.timeouts.settle):
+                await self._life.stopping.wait()  # perhaps the browser ended, not the page alone
+        if self.running.page.trouble:
             raise ToolError(f"{browser.page.trouble} {REOPEN}")
         limit = seconds or 2 * self.timeouts.action + self.timeouts.settle
         with self._translate_errors(browser), anyio.fail_after(limit):
