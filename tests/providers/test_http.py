@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import tracemalloc
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,9 +22,15 @@ from hypothesis import strategies as st
 from llm_server import LlmServer, say
 from rookery.core.blocks import Text
 from rookery.core.folds.history import Turn
+from rookery.core.limits import MIB
 from rookery.engine.ports.model import ModelRequest, TextChunk
 from rookery.providers.http_client import DirectClient, HttpFailure, Item
-from rookery.providers.http_response import LARGEST_HEAD, LONGEST_LINE, ResponseReader
+from rookery.providers.http_response import (
+    LARGEST_HEAD,
+    LARGEST_UNPACKED,
+    LONGEST_LINE,
+    ResponseReader,
+)
 from rookery.providers.registry import open_provider
 
 pytestmark = pytest.mark.anyio
@@ -99,7 +106,8 @@ def test_a_body_without_a_length_ends_with_the_connection_and_others_do_not():
 
 def test_responses_without_a_body_are_complete_at_once():
     for status in (b"204 No Content", b"304 Not Modified"):
-        assert read(b"HTTP/1.1 " + status + b"\r\n\r\n")[1].complete
+        for coding in (b"", b"transfer-encoding: chunked\r\n"):
+            assert read(b"HTTP/1.1 " + status + b"\r\n" + coding + b"\r\n")[1].complete
 
 
 def test_header_names_have_no_case_and_repeated_fields_are_one():
@@ -107,6 +115,25 @@ def test_header_names_have_no_case_and_repeated_fields_are_one():
     head = read(OK + lines)[1].head
     assert head
     assert (head.headers["x-two"], head.headers["x-folded"]) == ("a, b", "c d")
+
+
+def test_a_head_takes_no_longer_than_its_length():
+    """These took minutes: both times grew with the square of the length."""
+    blanks = b"x: a" + b" " * (2 * LARGEST_HEAD) + b"b\r\n\r\n"
+    assert read(OK + blanks)[1].head
+    dripping = OK + b"x: " + b"x" * (LARGEST_HEAD - 100) + b"\r\n\r\n"
+    assert read(dripping, tuple(range(len(dripping))))[1].head
+
+
+def test_what_follows_a_compressed_body_is_not_collected():
+    _, reader = read(OK + b"content-encoding: gzip\r\n\r\n" + gzip.compress(b"hi"))
+    rest = bytes(MIB)
+    tracemalloc.start()
+    for _ in range(32):
+        assert reader.feed(rest) == b""
+    collected, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert collected < 2 * MIB
 
 
 @pytest.mark.parametrize(
@@ -126,6 +153,9 @@ def test_header_names_have_no_case_and_repeated_fields_are_one():
         CHUNKED + b"+2\r\nhi\r\n",
         CHUNKED + b"2\r\nhi!\r\n",
         CHUNKED + b"1" * (LONGEST_LINE + 1),
+        b"\x15\x03\x01\x00\x02\x02\x46",  # a TLS server, asked without TLS
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 5000,
+        OK + b"content-encoding: gzip\r\n\r\n" + gzip.compress(bytes(LARGEST_UNPACKED + 1)),
     ],
 )
 def test_what_is_not_http_is_refused(response: bytes):

@@ -1,22 +1,26 @@
 """Reads an HTTP/1.1 response from the bytes of a connection, however the network cuts them."""
 
-import re
 import zlib
 from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
 
-from rookery.core.limits import KIB
+from rookery.core.limits import KIB, MIB
 from rookery.lazy_pattern import lazy_pattern
 
 LARGEST_HEAD = 100 * KIB
+"""With the interim responses before it."""
 LONGEST_LINE = 16 * KIB
+LARGEST_UNPACKED = 64 * MIB
+"""How much a compressed body may hold."""
 _LONGEST_NUMBER = 18
 
 _END_OF_HEAD = lazy_pattern(rb"\r?\n\r?\n")
+_LONGEST_END = 4
+_BEGINNING = b"HTTP/1."
 _STATUS_LINE = lazy_pattern(rb"HTTP/1\.([01]) (\d{3})(?: .*)?")
-_FIELD = lazy_pattern(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*", re.DOTALL)
+_FIELD_NAME = lazy_pattern(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CHUNK = lazy_pattern(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
 _WBITS = {"gzip": 47, "x-gzip": 47, "deflate": 47}
 """Recognises gzip and zlib by their beginning."""
@@ -38,25 +42,38 @@ class ResponseReader:
         self.reusable = False
         """Whether the connection can be used again after this response."""
         self._unread = b""
+        self._interim = 0
+        """Bytes of interim responses."""
         self._read_body = self._read_rest
         self._left = 0
         """Bytes that are left of the body, or of a chunk of it."""
         self._place: Literal["size", "end of chunk", "trailers"] = "size"
         self._unpack: zlib._Decompress | None = None
+        self._room = LARGEST_UNPACKED + 1
 
     def feed(self, data: bytes) -> bytes:
         """Return the part of the body that is in `data`, decoded."""
         if self.complete:
             self.reusable = self.reusable and not data
             return b""
-        if self._unread:
+        known = len(self._unread)
+        if known:
             data, self._unread = self._unread + data, b""
         if self.head is None:
-            data = self._read_head(data)
+            data = self._read_head(data, max(0, known - _LONGEST_END + 1))
             if self.head is None:
                 return b""
         body = self._read_body(data)
-        return self._unpack.decompress(body) if self._unpack else body
+        return self._unpacked(body, self._unpack) if self._unpack else body
+
+    def _unpacked(self, data: bytes, unpack: "zlib._Decompress") -> bytes:
+        if unpack.eof:
+            return b""  # the decompressor would collect what follows
+        body = unpack.decompress(data, self._room)
+        self._room -= len(body)
+        if not self._room:
+            raise ValueError("the compressed body is too large")
+        return body
 
     def end(self) -> bool:
         """Whether the response is complete, now that the connection has ended."""
@@ -64,9 +81,9 @@ class ResponseReader:
         self.complete = self.complete or (self.head is not None and to_the_end)
         return self.complete
 
-    def _read_head(self, data: bytes) -> bytes:
-        """Returns what follows the head."""
-        while end := _END_OF_HEAD.search(data):
+    def _read_head(self, data: bytes, at: int) -> bytes:
+        """Returns what follows the head. It does not end before `at`."""
+        while end := _END_OF_HEAD.search(data, at):
             first, *lines = data[: end.start()].replace(b"\r\n", b"\n").split(b"\n")
             data = data[end.end() :]
             status = _STATUS_LINE.fullmatch(first)
@@ -75,9 +92,12 @@ class ResponseReader:
             if not status[2].startswith(b"1"):
                 self._begin(int(status[2]), _fields(lines), kept=status[1] == b"1")
                 return data
-        if len(data) > LARGEST_HEAD:
+            self._interim += end.end()
+            at = 0
+        if self._interim + len(data) > LARGEST_HEAD:
             raise ValueError("the head is too long")
-        if b"\n" in data and not _STATUS_LINE.match(data):
+        beginning = data[: len(_BEGINNING)]
+        if not (_STATUS_LINE.match(data) if b"\n" in data else _BEGINNING.startswith(beginning)):
             raise ValueError("illegal status line")
         self._unread = data
         return b""
@@ -87,12 +107,12 @@ class ResponseReader:
         self.reusable = kept and "close" not in headers.get("connection", "").lower()
         coding = headers.get("transfer-encoding", "").lower()
         lengths = {each.strip() for each in headers.get("content-length", "").split(",")}
-        if coding and coding != "chunked":
-            raise ValueError("unknown transfer encoding")
-        if coding:
-            self._read_body = self._read_chunks
-        elif status in (204, 304):
+        if status in (204, 304):
             self._read_body, self._left = self._read_counted, 0
+        elif coding and coding != "chunked":
+            raise ValueError("unknown transfer encoding")
+        elif coding:
+            self._read_body = self._read_chunks
         elif lengths != {""}:
             (length,) = lengths if len(lengths) == 1 else ("",)
             if not (length.isascii() and length.isdigit() and len(length) <= _LONGEST_NUMBER):
@@ -165,9 +185,9 @@ def _fields(lines: list[bytes]) -> dict[str, str]:
         if line[:1] in (b" ", b"\t") and name:  # a folded line
             fields[name] += " " + line.strip().decode("latin-1")
             continue
-        field = _FIELD.fullmatch(line)
-        if field is None:
+        before, colon, after = line.partition(b":")
+        if not (colon and _FIELD_NAME.fullmatch(before)):
             raise ValueError("illegal header line")
-        name, text = field[1].decode().lower(), field[2].decode("latin-1")
+        name, text = before.decode().lower(), after.strip(b" \t").decode("latin-1")
         fields[name] = f"{fields[name]}, {text}" if name in fields else text
     return fields
