@@ -318,13 +318,14 @@ def unvouched(tmp_path: Path) -> ssl.SSLContext:
     return context
 
 
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
 async def test_an_untrusted_certificate_is_refused_with_the_reason(
-    unvouched: ssl.SSLContext,
+    scheme: str, unvouched: ssl.SSLContext
 ):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=_shake_hands, args=(listener, unvouched))
         thread.start()
-        error = await _failure("openai", f"https://127.0.0.1:{listener.getsockname()[1]}")
+        error = await _failure("openai", f"{scheme}://127.0.0.1:{listener.getsockname()[1]}")
         thread.join()
     assert error.kind is FailureKind.REJECTED
     assert "self-signed certificate" in str(error)

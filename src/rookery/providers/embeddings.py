@@ -16,7 +16,7 @@ from rookery.core.limits import MIB, RETRIES, FailureKind, Limits
 from rookery.errors import ProviderError
 from rookery.providers.listener import Addressee
 from rookery.providers.provider_errors import plain, redacted, refusal
-from rookery.providers.registry import BASE_URLS, is_loopback
+from rookery.providers.registry import BASE_URLS, is_encrypted, is_loopback
 
 TRIES = 3
 FIRST_WAIT = 0.5
@@ -60,7 +60,6 @@ class EndpointEmbedder:
             provider=provider, model=model, host=urlsplit(base_url).netloc, secret=key
         )
         self._wait = wait
-        encrypted = base_url.startswith("https:")
         self._http = httpx2.Client(
             headers={
                 "user-agent": f"{NAME}/{VERSION}",
@@ -68,7 +67,7 @@ class EndpointEmbedder:
             },
             timeout=httpx2.Timeout(limits.idle_seconds, connect=limits.connect_seconds),
             trust_env=not is_loopback(base_url),
-            verify=httpx2.create_ssl_context() if encrypted else False,
+            verify=httpx2.create_ssl_context() if is_encrypted(base_url) else False,
         )
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:

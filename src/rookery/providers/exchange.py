@@ -30,7 +30,7 @@ from rookery.providers.http_client import (
 )
 from rookery.providers.http_response import HttpAnswer
 from rookery.providers.listener import Addressee, Clocks, Listener, Reading
-from rookery.providers.registry import LOCAL, is_loopback
+from rookery.providers.registry import LOCAL, is_encrypted, is_loopback
 from rookery.providers.wire_format import EventReader, Framing, encode_body
 
 PIECES_AHEAD = 64
@@ -59,7 +59,7 @@ class Endpoint:
         self._headers = {**headers, **_HEADERS}
         self._on_this_machine = is_loopback(base_url)
         # setting up TLS costs time at the start, and plain HTTP has no use for it
-        self._tls = tls_context() if base_url.startswith("https:") else None
+        self._tls = tls_context() if is_encrypted(base_url) else None
         self._http = self._fresh_client()
         self._stale: list[HttpClient] = []
         self._exchanges = 0

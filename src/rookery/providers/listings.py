@@ -25,7 +25,7 @@ from rookery.providers.listing_shapes import (
     window_set_in_ollama,
 )
 from rookery.providers.model_cache import address_of
-from rookery.providers.registry import BASE_URLS, LOCAL, PROVIDERS, is_loopback
+from rookery.providers.registry import BASE_URLS, LOCAL, PROVIDERS, is_encrypted, is_loopback
 from rookery.providers.wire_format import beginning, decode_event, rows, table
 
 if TYPE_CHECKING:
@@ -262,9 +262,8 @@ def _refused(status: int) -> str:
 def _client(base_url: str, headers: Mapping[str, str]) -> "httpx2.AsyncClient":
     import httpx2
 
-    encrypted = base_url.startswith("https:")
     return httpx2.AsyncClient(
-        verify=httpx2.create_ssl_context() if encrypted else False,
+        verify=httpx2.create_ssl_context() if is_encrypted(base_url) else False,
         trust_env=not is_loopback(base_url),
         headers={**headers, "user-agent": f"{NAME}/{VERSION}"},
         timeout=None,

@@ -326,6 +326,11 @@ def how_to_get_a_model() -> str:
     )
 
 
+def is_encrypted(url: str) -> bool:
+    """Whether it is an HTTPS address, `HTTPS://` included."""
+    return urlsplit(url).scheme == "https"
+
+
 def is_loopback(url: str) -> bool:
     from ipaddress import ip_address
 
