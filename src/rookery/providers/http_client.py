@@ -99,28 +99,26 @@ class _ServerConnection(asyncio.Protocol):
     async def pass_to(self, listener: MemoryObjectSendStream[Item]) -> None:
         assert self._reader
         while True:
-            pieces, self._pieces = self._pieces, []
-            for piece in pieces:
-                await listener.send(piece)
-            if self._pieces:
-                continue
-            if self._reader.complete:
+            while self._pieces:
+                await listener.send(self._pieces.pop(0))
+            if self._reader.complete and not self._failure:
                 return
             self._listener = listener  # from here on, the callbacks pass on
             self._transport.resume_reading()
             await self._next()
 
     async def _next(self) -> None:
-        if self._failure is None:
-            await self._news.wait()
-            self._news.clear()
-        if self._failure and not self._pieces:
+        if self._failure:
             raise self._failure
+        await self._news.wait()
+        self._news.clear()
 
     def rest(self) -> None:
-        """Wait for the next request."""
+        """Wait for the next request. What nobody took of this response is dropped."""
         self._reader = self._listener = None
+        self._pieces.clear()
         self._news.clear()
+        self._transport.resume_reading()
         self.idle_since = asyncio.get_running_loop().time()
 
     def close(self) -> None:
@@ -144,6 +142,7 @@ class _ServerConnection(asyncio.Protocol):
         else:
             if piece and not self._passed_on(piece):
                 self._pieces.append(piece)
+                self._transport.pause_reading()
             if self._pieces or self._reader.complete or not begun:
                 self._news.set()
 
@@ -154,7 +153,6 @@ class _ServerConnection(asyncio.Protocol):
             self._listener.send_nowait(piece)
         except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._listener = None
-            self._transport.pause_reading()
             return False
         return True
 

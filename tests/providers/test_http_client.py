@@ -1,0 +1,130 @@
+"""Connections of the HTTP client: what is left on them, and what a server may do to them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import anyio
+import pytest
+
+from rookery.core.limits import MIB
+from rookery.providers.http_client import DirectClient, HttpFailure, HttpResponse, Item
+
+pytestmark = pytest.mark.anyio
+
+OK = b"HTTP/1.1 200 OK\r\n"
+HI = OK + b"content-length: 2\r\n\r\nhi"
+
+Write: TypeAlias = Callable[[bytes], Awaitable[None]]
+Serve: TypeAlias = Callable[[Write], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving(*answers: bytes | Serve) -> AsyncIterator[tuple[DirectClient, str, list[str]]]:
+    """A client that keeps its connections, its URL, and the heads that its server received."""
+    left = list(answers)
+    heads: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def write(data: bytes) -> None:
+            writer.write(data)
+            await writer.drain()
+
+        try:
+            while left:
+                heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+                await reader.readexactly(len(b"{}"))
+                answer = left.pop(0)
+                await (write(answer) if isinstance(answer, bytes) else answer(write))
+        except (OSError, asyncio.IncompleteReadError):
+            return
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    client = DirectClient(url, None, keeps=True, connect_seconds=60)
+    yield client, url, heads
+    await client.aclose()
+    server.close()
+
+
+async def body_of(response: HttpResponse) -> bytes:
+    send, receive = anyio.create_memory_object_stream[Item](64)
+    with send, receive:
+        await response.pass_to(send)
+        pieces = [receive.receive_nowait() for _ in range(send.statistics().current_buffer_used)]
+    return b"".join(piece for piece in pieces if isinstance(piece, bytes))
+
+
+async def answer_of(client: DirectClient, url: str) -> bytes:
+    with anyio.fail_after(60):
+        async with client.post(url, b"{}", {}) as response:
+            return await body_of(response)
+
+
+async def test_the_body_of_a_redirect_is_not_part_of_the_next_answer():
+    moved = b"HTTP/1.1 307 Moved\r\ncontent-length: 5\r\n\r\nmoved"
+    async with serving(moved, HI) as (client, url, _):
+        async with client.post(url, b"{}", {}) as response:
+            assert response.head.status == 307
+        assert await answer_of(client, url) == b"hi"
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_connection_can_be_used_again_after_a_slow_listener(cancelled: bool):
+    go = anyio.Event()
+
+    async def in_two_parts(write: Write) -> None:
+        await write(OK + b"content-length: 3\r\n\r\n")
+        await go.wait()
+        await write(b"old")
+
+    async with serving(in_two_parts, HI) as (client, url, _):
+        send, receive = anyio.create_memory_object_stream[Item](0)
+        with send, receive:
+            async with client.post(url, b"{}", {}) as response, anyio.create_task_group() as group:
+                group.start_soon(response.pass_to, send)
+                await anyio.wait_all_tasks_blocked()
+                go.set()
+                while not send.statistics().tasks_waiting_send:
+                    await anyio.wait_all_tasks_blocked()
+                if cancelled:
+                    group.cancel_scope.cancel()
+                else:
+                    assert await receive.receive() == b"old"
+        assert await answer_of(client, url) == b"hi"
+
+
+async def test_a_server_waits_for_a_listener_that_does_not_listen():
+    sent = 0
+    stuck = anyio.Event()
+
+    async def endless(write: Write) -> None:
+        nonlocal sent
+        await write(OK + b"\r\n")
+        for _ in range(256):
+            with anyio.move_on_after(1) as scope:
+                await write(bytes(MIB))
+            if scope.cancelled_caught:
+                break
+            sent += MIB
+        stuck.set()
+
+    async with serving(endless) as (client, url, _):
+        send, receive = anyio.create_memory_object_stream[Item](8)
+        with send, receive:
+            async with client.post(url, b"{}", {}) as response, anyio.create_task_group() as group:
+                group.start_soon(response.pass_to, send)
+                await stuck.wait()
+                group.cancel_scope.cancel()
+    assert sent < 128 * MIB
+
+
+async def test_the_status_is_known_even_if_the_body_is_broken():
+    refused = b"HTTP/1.1 401 No\r\ncontent-encoding: gzip\r\ncontent-length: 5\r\n\r\nplain"
+    async with serving(refused) as (client, url, _), client.post(url, b"{}", {}) as response:
+        assert response.head.status == 401
+        with pytest.raises(HttpFailure):
+            await body_of(response)
