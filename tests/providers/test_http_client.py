@@ -1,6 +1,8 @@
 """Connections of the HTTP client: what is left on them, and what a server may do to them."""
 
 import asyncio
+import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -128,3 +130,29 @@ async def test_the_status_is_known_even_if_the_body_is_broken():
         assert response.head.status == 401
         with pytest.raises(HttpFailure):
             await body_of(response)
+
+
+async def test_a_connection_that_was_closed_while_the_program_was_busy_is_not_used():
+    close, closed = threading.Event(), threading.Event()
+
+    def serve() -> None:
+        for _ in range(2):
+            peer, _address = listener.accept()
+            with peer:
+                while not peer.recv(65536).endswith(b"{}"):
+                    pass
+                peer.sendall(HI)
+                close.wait()
+            closed.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        client = DirectClient(url, None, keeps=True, connect_seconds=60)
+        assert await answer_of(client, url) == b"hi"
+        close.set()
+        closed.wait()
+        assert await answer_of(client, url) == b"hi"
+        await client.aclose()
+        thread.join()

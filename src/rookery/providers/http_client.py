@@ -194,7 +194,7 @@ class DirectClient:
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str]
     ) -> AsyncIterator[HttpResponse]:
-        connection = self._take_idle() or await self._connect()
+        connection = await self._take_idle() or await self._connect()
         try:
             await connection.ask(self._request(url, body, headers))
             yield connection
@@ -231,7 +231,10 @@ class DirectClient:
             for connection in list(self._open):
                 await connection.gone
 
-    def _take_idle(self) -> _ServerConnection | None:
+    async def _take_idle(self) -> _ServerConnection | None:
+        if self._idle:  # one round of the loop sees that the server has closed, one says so
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
