@@ -5,7 +5,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
@@ -156,3 +156,44 @@ async def test_a_connection_that_was_closed_while_the_program_was_busy_is_not_us
         assert await answer_of(client, url) == b"hi"
         await client.aclose()
         thread.join()
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("Model.EXAMPLE", "model.example"),
+        ("stra\N{LATIN SMALL LETTER SHARP S}e.example", "xn--strae-oqa.example"),
+    ],
+)
+async def test_the_server_is_asked_by_the_name_that_was_looked_up(
+    name: str, sent: str, monkeypatch: pytest.MonkeyPatch
+):
+    looked_up: list[str] = []
+    look_up = socket.getaddrinfo
+
+    def here(host: str, port: int, *args: Any, **kwargs: Any) -> Any:
+        looked_up.append(host)
+        return look_up("127.0.0.1", port, *args, **kwargs)
+
+    async with serving(HI) as (_, url, heads):
+        monkeypatch.setattr(socket, "getaddrinfo", here)
+        named = url.replace("127.0.0.1", name)
+        port = url.rpartition(":")[2].removesuffix("/v1")
+        client = DirectClient(named, None, keeps=False, connect_seconds=60)
+        assert await answer_of(client, named) == b"hi"
+    assert looked_up == [sent]
+    assert f"host: {sent}:{port}\r\n" in heads[0]
+
+
+async def test_another_address_is_tried_if_the_first_refuses(monkeypatch: pytest.MonkeyPatch):
+    look_up = socket.getaddrinfo
+
+    def two(host: str, port: int, *args: Any, **kwargs: Any) -> Any:
+        dead = look_up("127.0.0.9", 1, *args, **kwargs)
+        return [*dead, *look_up("127.0.0.1", port, *args, **kwargs)]
+
+    async with serving(HI) as (_, url, _heads):
+        monkeypatch.setattr(socket, "getaddrinfo", two)
+        named = url.replace("127.0.0.1", "model.example")
+        client = DirectClient(named, None, keeps=False, connect_seconds=60)
+        assert await answer_of(client, named) == b"hi"

@@ -178,7 +178,8 @@ class DirectClient:
     def __init__(
         self, url: str, tls: ssl.SSLContext | None, *, keeps: bool, connect_seconds: float
     ) -> None:
-        self._origin = parts = urlsplit(url)
+        parts = urlsplit(url)
+        self._host = _ascii_host(url)
         self._port = parts.port or (443 if tls else 80)
         self._tls = tls
         self._signed = {}
@@ -210,10 +211,10 @@ class DirectClient:
         target = quote(parts.path or "/", safe=_IN_TARGET)
         if parts.query:
             target += "?" + quote(parts.query, safe=_IN_TARGET)
-        host = self._origin.netloc.rpartition("@")[2]
-        host = host.removesuffix(":443" if self._tls else ":80")
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        usual = self._port == (443 if self._tls else 80)
         fields = {
-            "host": host if host.isascii() else host.encode("idna").decode(),
+            "host": host if usual else f"{host}:{self._port}",
             **headers,
             **self._signed,
             "content-length": str(len(body)),
@@ -249,16 +250,31 @@ class DirectClient:
             with anyio.fail_after(self._connect_seconds):
                 _, connection = await loop.create_connection(
                     _ServerConnection,
-                    self._origin.hostname or "",
+                    self._host,
                     self._port,
                     ssl=self._tls,
                     happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
                 )
+        except TimeoutError as error:
+            reason = str(error) or f"no connection within {self._connect_seconds:g} seconds"
+            raise HttpFailure("offline", reason) from error
         except (OSError, UnicodeError) as error:
             raise HttpFailure("offline", str(error) or "timed out") from error
         self._open.add(connection)
         connection.gone.add_done_callback(lambda _: self._open.discard(connection))
         return connection
+
+
+def _ascii_host(url: str) -> str:
+    host = urlsplit(url).hostname or ""
+    if host.isascii():
+        return host
+    import httpx2  # the codec of Python has older rules, which lead to other hosts
+
+    try:
+        return httpx2.URL(url).raw_host.decode()
+    except httpx2.InvalidURL:
+        return host
 
 
 _IN_TARGET = "%/:@!$&'()*+,;=?[]"
