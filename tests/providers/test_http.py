@@ -24,6 +24,7 @@ from rookery.core.blocks import Text
 from rookery.core.folds.history import Turn
 from rookery.core.limits import MIB
 from rookery.engine.ports.model import ModelRequest, TextChunk
+from rookery.errors import SettingsError
 from rookery.providers.http_client import DirectClient, HttpFailure, Item
 from rookery.providers.http_response import (
     LARGEST_HEAD,
@@ -267,6 +268,18 @@ def _connect(outer: ssl.SSLSocket, inner: socket.socket) -> None:
         if not data:
             return
         target.sendall(data)
+
+
+@pytest.mark.parametrize("text", [None, "not a certificate"])
+def test_a_certificate_file_that_cannot_be_used_is_named(
+    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "authorities.pem"
+    if text:
+        path.write_text(text)
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    with pytest.raises(SettingsError, match=r"SSL_CERT_FILE names .*authorities\.pem"):
+        open_provider("openai", model="m", base_url="https://model.example/v1", api_key="k")
 
 
 async def test_requests_to_a_trusted_server_share_a_connection(

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -197,3 +198,13 @@ async def test_another_address_is_tried_if_the_first_refuses(monkeypatch: pytest
         named = url.replace("127.0.0.1", "model.example")
         client = DirectClient(named, None, keeps=False, connect_seconds=60)
         assert await answer_of(client, named) == b"hi"
+
+
+async def test_a_server_that_closes_during_the_handshake_is_the_reason():
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    client = DirectClient(url, ssl.create_default_context(), keeps=True, connect_seconds=60)
+    with pytest.raises(HttpFailure, match="the server closed the connection"):
+        await answer_of(client, url)
+    await client.aclose()
+    server.close()

@@ -14,6 +14,7 @@ import msgspec
 from rookery import NAME, VERSION
 from rookery.core.limits import MIB, RETRIES, FailureKind, Limits
 from rookery.errors import ProviderError
+from rookery.providers.http_client import tls_context
 from rookery.providers.listener import Addressee
 from rookery.providers.provider_errors import plain, redacted, refusal
 from rookery.providers.registry import BASE_URLS, is_encrypted, is_loopback
@@ -67,7 +68,7 @@ class EndpointEmbedder:
             },
             timeout=httpx2.Timeout(limits.idle_seconds, connect=limits.connect_seconds),
             trust_env=not is_loopback(base_url),
-            verify=httpx2.create_ssl_context() if is_encrypted(base_url) else False,
+            verify=tls_context() if is_encrypted(base_url) else False,
         )
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:

@@ -18,13 +18,14 @@ from urllib.parse import quote, unquote, urlsplit
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
-from rookery.errors import ProviderError
+from rookery.errors import ProviderError, SettingsError
 from rookery.lazy_pattern import lazy_pattern
 from rookery.providers.http_response import HttpAnswer, ResponseReader
 
 IDLE_SECONDS = 5.0
 """How long a connection is kept for the next request. The server may close it at any time."""
 _NEXT_ADDRESS_SECONDS = 0.25
+_CLOSED = "the server closed the connection"
 _CERTIFICATE = lazy_pattern(r"[0-9a-fA-F]{8}\.\d")
 
 
@@ -164,7 +165,7 @@ class _ServerConnection(asyncio.Protocol):
         if not self.gone.done():
             self.gone.set_result(None)
         if self._reader and not self._reader.complete:
-            self._fail(HttpFailure("dropped", str(error or "the server closed the connection")))
+            self._fail(HttpFailure("dropped", str(error or _CLOSED)))
 
     def _fail(self, failure: HttpFailure) -> None:
         self._failure = self._failure or failure
@@ -258,8 +259,10 @@ class DirectClient:
         except TimeoutError as error:
             reason = str(error) or f"no connection within {self._connect_seconds:g} seconds"
             raise HttpFailure("offline", reason) from error
+        except ConnectionError as error:
+            raise HttpFailure("offline", str(error) or _CLOSED) from error
         except (OSError, UnicodeError) as error:
-            raise HttpFailure("offline", str(error) or "timed out") from error
+            raise HttpFailure("offline", str(error)) from error
         self._open.add(connection)
         connection.gone.add_done_callback(lambda _: self._open.discard(connection))
         return connection
@@ -281,11 +284,20 @@ _IN_TARGET = "%/:@!$&'()*+,;=?[]"
 
 
 def tls_context() -> ssl.SSLContext:
-    """Trust the system's certificate authorities, or those in `SSL_CERT_FILE` or `SSL_CERT_DIR`."""
+    """Trust the system's certificate authorities, or those in `SSL_CERT_FILE` or `SSL_CERT_DIR`.
+
+    Raises `SettingsError` if the file has none."""
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if file:
+        try:
+            return ssl.create_default_context(cafile=file)
+        except OSError as error:
+            raise SettingsError(
+                f"SSL_CERT_FILE names {file!r}, which has no usable certificates: {error}."
+            ) from error
+    if folder:
+        return ssl.create_default_context(capath=folder)
     if sys.platform == "linux":
-        file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-        if file or folder:
-            return ssl.create_default_context(cafile=file or None, capath=None if file else folder)
         known = ssl.get_default_verify_paths()
         names = os.listdir(known.capath) if known.capath and not known.cafile else []
         if known.cafile or any(map(_CERTIFICATE.fullmatch, names)):

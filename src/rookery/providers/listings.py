@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME, VERSION
+from rookery.providers.http_client import tls_context
 from rookery.providers.listing_shapes import (
     ListedModel,
     facts_in_use,
@@ -263,7 +264,7 @@ def _client(base_url: str, headers: Mapping[str, str]) -> "httpx2.AsyncClient":
     import httpx2
 
     return httpx2.AsyncClient(
-        verify=httpx2.create_ssl_context() if is_encrypted(base_url) else False,
+        verify=tls_context() if is_encrypted(base_url) else False,
         trust_env=not is_loopback(base_url),
         headers={**headers, "user-agent": f"{NAME}/{VERSION}"},
         timeout=None,
