@@ -2,11 +2,13 @@
 
 import os
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 import anyio
 import pytest
 
+from rookery.checkpoints.git_views import GitScanner, GitView
 from rookery.checkpoints.git_watch import GitWatch
 from rookery.commands.git_use import with_git_use
 from rookery.core.asks import Decision
@@ -454,6 +456,24 @@ async def test_a_command_needs_approval_if_there_are_too_many_folders(
     ruling = await watched.watch.before(CALL, action)
     assert ruling.decision is Decision.ASK
     assert "too many folders" in ruling.reasons[0]
+
+
+class CountingScanner(GitScanner):
+    scans = 0
+
+    def scan(self, known: Collection[str]) -> GitView:
+        self.scans += 1
+        return super().scan(known)
+
+
+async def test_repositories_are_searched_once_after_a_command(watched: Watched):
+    scanner = CountingScanner(watched.root, watched.aside)
+    watched.watch = GitWatch(
+        watched.root, watched.aside, watched.reported.append, attended=lambda: True, scanner=scanner
+    )
+    target = Target(path="new.txt", deed=Deed.WRITE)
+    await watched.run("echo > new.txt", Judgement(targets=(target,)))
+    assert scanner.scans == 2  # before it and after it
 
 
 # ── what a person approved, and linked worktrees ────────────────────────────────────────

@@ -114,7 +114,7 @@ class GitWatch(Hook):
         has_started = bool(self._announced) and self._started(self._announced)
         return self._known is not None and (self._left_running or has_started)
 
-    async def _settle(self, accept: Callable[[], None] = lambda: None) -> None:
+    async def _settle(self, accept: Callable[[GitView], None] = lambda now: None) -> None:
         # before the check, because a command that ends during it may change checked files
         running = self._running()
         sentences, unfinished = await anyio.to_thread.run_sync(self._undo_changes, accept)
@@ -155,7 +155,7 @@ class GitWatch(Hook):
         alone = self._runs_git_alone(self._action)
         return self._repair.repair(thorough=thorough, approved=approved, alone=alone)
 
-    def _accept(self, call: ToolCall, action: Action) -> None:
+    def _accept(self, call: ToolCall, action: Action, now: GitView) -> None:
         """Accept changes that the user approved: files by name, or everything git itself does."""
         judged = action.judgement
         if judged is None or self._known is None:
@@ -164,9 +164,6 @@ class GitWatch(Hook):
             self._approved(call.id) and (judged.only_moves_files or self._unconfined())
         )
         written = [each for each in judged.targets if each.deed is Deed.WRITE]
-        if not (everything or written):
-            return
-        now = self._scan()
         if everything:
             self._known = now
         for target in written:
@@ -180,13 +177,14 @@ class GitWatch(Hook):
     def _scan(self) -> GitView:
         return self._scanner.scan(self._known.repositories if self._known else ())
 
-    def _undo_changes(self, accept: Callable[[], None]) -> tuple[list[str], frozenset[str]]:
+    def _undo_changes(self, accept: Callable[[GitView], None]) -> tuple[list[str], frozenset[str]]:
         """Undo all changes that were not accepted. Return sentences that describe it, and the
         unfinished git operations."""
-        accept()
         with self._lock:
             fixed = self._repair_repositories()
-            known, now = self._known, self._scan()
+            now = self._scan()
+            accept(now)
+            known = self._known
             assert known
             notes = [TOO_MANY_NOW] if known.whole and not now.whole else []
             known, sentences = self._judge_new(known, now)
