@@ -291,7 +291,7 @@ async def test_protected_files_beyond_the_folder_limit_are_not_treated_as_new(
 ):
     ground.put(".gitignore", "build/\n")
     ground.put("build/a/.env", "mine")
-    monkeypatch.setattr("rookery.checkpoints.snapshot_selection.MOST_FOLDERS", 1)
+    monkeypatch.setattr("rookery.checkpoints.stat_index.MOST_FOLDERS", 1)
     checkpoints = ground.open()
     first = await checkpoints.save(None)
     assert any("too many" in reported for reported in first.skipped)

@@ -450,7 +450,7 @@ async def test_an_approved_unfinished_git_operation_is_not_reported(watched: Wat
 async def test_a_command_needs_approval_if_there_are_too_many_folders(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("rookery.checkpoints.snapshot_selection.MOST_FOLDERS", 1)
+    monkeypatch.setattr("rookery.checkpoints.stat_index.MOST_FOLDERS", 1)
     (watched.root / "a").mkdir()
     action = Action(title="Run", perform=perform, command="make")
     ruling = await watched.watch.before(CALL, action)

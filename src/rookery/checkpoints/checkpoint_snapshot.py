@@ -5,7 +5,7 @@ import stat
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from rookery.checkpoints.shadow_repository import Metadata, ShadowRepository, Sn
 from rookery.checkpoints.snapshot_selection import (
     DEPENDENCIES,
     IGNORE_FILE,
-    FolderSearch,
     FollowedPaths,
     IgnoreCache,
     WalkedFolder,
@@ -31,7 +30,7 @@ from rookery.errors import StorageError
 from rookery.platform.git_index import GitIndexes
 
 if TYPE_CHECKING:
-    from rookery.checkpoints.stat_index import Index
+    from rookery.checkpoints.stat_index import FolderSearch, Index
 
 _ROOM_AFTER_CLEAN_UP = 0.8
 _RECENT_SECONDS = 10.0
@@ -210,7 +209,6 @@ class SnapshotTaker:
         self._limits = limits
         self._private = private
         self._protected_only = protected_only
-        self._search = FolderSearch(root, partial(_is_protected, new=protected_only), private)
         self._ignore_cache = IgnoreCache()
         self._indexes = GitIndexes(str(root))
         self._index: Index | None = None
@@ -286,6 +284,13 @@ class SnapshotTaker:
         every = (*survey.repositories, *found.repositories)
         repositories = sorted(each for each in every if DEPENDENCIES.isdisjoint(each.split("/")))
         return trees, Metadata(found.files, tuple(repositories) if survey.whole else None)
+
+    @cached_property
+    def _search(self) -> "FolderSearch":
+        from rookery.checkpoints.stat_index import FolderSearch
+
+        wanted = partial(_is_protected, new=self._protected_only)
+        return FolderSearch(self._root, wanted, self._private)
 
     def _base(self) -> Snapshot | None:
         """This task's last snapshot, as other tasks may have taken newer ones; else the newest."""

@@ -8,12 +8,13 @@ as harmful.
 import os
 import stat
 from collections.abc import Collection, Iterator
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.checkpoints.snapshot_selection import FolderSearch
 from rookery.core.limits import MIB
 from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.descriptors import opened_folder, present
@@ -29,6 +30,9 @@ from rookery.platform.git_folders import (
     links_inside,
     regular_content,
 )
+
+if TYPE_CHECKING:
+    from rookery.checkpoints.stat_index import FolderSearch
 
 LARGEST = 20 * MIB
 """Bytes that are read of a file: files that git executes or obeys are small."""
@@ -133,7 +137,7 @@ class GitScanner:
 
     def __init__(self, root: Path, private: Path) -> None:
         self._root = root
-        self._search = FolderSearch(root, lambda path: False, [private])
+        self._private = private
         self.repositories: frozenset[str] = frozenset()
         """The repositories that the last look found."""
         self._own = _worktree_folder(root)
@@ -159,6 +163,12 @@ class GitScanner:
             whole=found is not None,
             unfinished=frozenset(unfinished),
         )
+
+    @cached_property
+    def _search(self) -> "FolderSearch":
+        from rookery.checkpoints.stat_index import FolderSearch
+
+        return FolderSearch(self._root, lambda path: False, [self._private])
 
     def _found(self, path: str, git: str) -> GitEntry | None:
         *folders, name = path.split("/")

@@ -4,19 +4,15 @@ Matching ignore patterns takes longer than a stat, so results are cached for as 
 names are the same. Files that git tracks, or that were in the last snapshot, stay included even if
 they are ignored now: otherwise a command could write an ignore file, delete a file, and nothing
 could restore it.
-
-`FolderSearch` finds protected files and repositories in ignored folders. These are huge, so a
-folder is read again only if its modification time has changed.
 """
 
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property, partial
 from hashlib import sha1
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -37,87 +33,6 @@ DEPENDENCIES = frozenset(
     }
 )
 """Folders that are not searched: they are huge, and packages contain protected files too."""
-MOST_FOLDERS = 300_000
-MOST_FILES = 2_000
-
-
-class FoundPaths(Struct, frozen=True):
-    """Wanted files and links, and everything named like a git folder."""
-
-    files: tuple[str, ...]
-    repositories: tuple[str, ...]
-
-
-class _FolderListing(Struct, frozen=True):
-    """Content of a folder, valid while it has this inode and these times."""
-
-    stamp: tuple[int, int, int]
-    folders: tuple[str, ...]
-    files: tuple[str, ...]
-    repositories: tuple[str, ...]
-
-
-class FolderSearch:
-    """Finds the files for which `wanted` is true; `private` folders are not searched."""
-
-    def __init__(
-        self, root: Path, wanted: Callable[[str], bool], private: Collection[Path] = ()
-    ) -> None:
-        self._root = str(root)
-        self._wanted = wanted
-        self._private = private
-        self._known: dict[str, _FolderListing] = {}
-
-    def find(
-        self, below: Iterable[str], pause: Callable[[], None] = lambda: None
-    ) -> FoundPaths | None:
-        """Search these folders recursively; None if there are too many folders or files."""
-        private = {identity(os.stat(path)) for path in self._private if path.exists()}
-        waiting, found, settled = list(below), list[_FolderListing](), dict[str, _FolderListing]()
-        began, files = time.time_ns(), 0
-        for _ in range(MOST_FOLDERS):
-            if not waiting or files > MOST_FILES:
-                break
-            pause()
-            folder = waiting.pop()
-            try:
-                status = os.lstat(f"{self._root}/{folder}")
-                if identity(status) in private or not stat.S_ISDIR(status.st_mode):
-                    continue
-                listed = self._list_folder(folder, status)
-            except OSError:  # removed, or not readable
-                continue
-            found.append(listed)
-            files += len(listed.files)
-            waiting += listed.folders
-            if times_are_settled(status, began):
-                settled[folder] = listed
-        self._known = settled
-        if waiting or files > MOST_FILES:
-            return None
-        return FoundPaths(
-            tuple(sorted(path for listed in found for path in listed.files)),
-            tuple(sorted(path for listed in found for path in listed.repositories)),
-        )
-
-    def _list_folder(self, folder: str, status: os.stat_result) -> _FolderListing:
-        stamp = status.st_ino, status.st_mtime_ns, status.st_ctime_ns
-        known = self._known.get(folder)
-        if known and known.stamp == stamp:
-            return known
-        prefix = f"{folder}/" if folder else ""
-        folders, files, repositories = list[str](), list[str](), list[str]()
-        with os.scandir(f"{self._root}/{folder}") as scan:
-            for entry in scan:
-                path = prefix + entry.name
-                if is_git_name(entry.name):
-                    repositories.append(path)
-                elif entry.is_dir(follow_symlinks=False):
-                    if entry.name not in DEPENDENCIES:
-                        folders.append(path)
-                elif self._wanted(path):
-                    files.append(path)
-        return _FolderListing(stamp, tuple(folders), tuple(files), tuple(repositories))
 
 
 def identity(status: os.stat_result) -> tuple[int, int]:

@@ -3,11 +3,16 @@
 It is only a cache. A file's row is used while the file's size, times, inode and mode are the same,
 and the names in a folder while the folder's are. So an old index, another process's, or none will
 do. Nothing that changed in the last two seconds is in it, because another change might not show.
+
+`FolderSearch` finds protected files and repositories in ignored folders. These are huge, so a
+folder is read again only if its modification time has changed.
 """
 
 import os
+import stat
 import struct
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha1
 from pathlib import Path
@@ -17,10 +22,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import VERSION
+from rookery.checkpoints.file_versions import is_git_name
 from rookery.checkpoints.object_store import ObjectStore
-from rookery.checkpoints.snapshot_selection import WalkedFolder, identity
+from rookery.checkpoints.snapshot_selection import DEPENDENCIES, WalkedFolder, identity
 from rookery.checkpoints.snapshot_trees import EMPTY, Trees
 from rookery.platform.disk import put
+from rookery.platform.git_index import times_are_settled
 
 _HEAD = f"rookery {VERSION} stat index 4\n".encode()
 _CHECKSUM = 20
@@ -191,3 +198,86 @@ def _is_text(path: str, folder: KnownFolder) -> bool:
 
 def _checksum(data: bytes) -> bytes:
     return sha1(data, usedforsecurity=False).digest()
+
+
+MOST_FOLDERS = 300_000
+MOST_FILES = 2_000
+
+
+class FoundPaths(Struct, frozen=True):
+    """Wanted files and links, and everything named like a git folder."""
+
+    files: tuple[str, ...]
+    repositories: tuple[str, ...]
+
+
+class _FolderListing(Struct, frozen=True):
+    """Content of a folder, valid while it has this inode and these times."""
+
+    stamp: tuple[int, int, int]
+    folders: tuple[str, ...]
+    files: tuple[str, ...]
+    repositories: tuple[str, ...]
+
+
+class FolderSearch:
+    """Finds the files for which `wanted` is true; `private` folders are not searched."""
+
+    def __init__(
+        self, root: Path, wanted: Callable[[str], bool], private: Collection[Path] = ()
+    ) -> None:
+        self._root = str(root)
+        self._wanted = wanted
+        self._private = private
+        self._known: dict[str, _FolderListing] = {}
+
+    def find(
+        self, below: Iterable[str], pause: Callable[[], None] = lambda: None
+    ) -> FoundPaths | None:
+        """Search these folders recursively; None if there are too many folders or files."""
+        private = {identity(os.stat(path)) for path in self._private if path.exists()}
+        waiting, found, settled = list(below), list[_FolderListing](), dict[str, _FolderListing]()
+        began, files = time.time_ns(), 0
+        for _ in range(MOST_FOLDERS):
+            if not waiting or files > MOST_FILES:
+                break
+            pause()
+            folder = waiting.pop()
+            try:
+                status = os.lstat(f"{self._root}/{folder}")
+                if identity(status) in private or not stat.S_ISDIR(status.st_mode):
+                    continue
+                listed = self._list_folder(folder, status)
+            except OSError:  # removed, or not readable
+                continue
+            found.append(listed)
+            files += len(listed.files)
+            waiting += listed.folders
+            if times_are_settled(status, began):
+                settled[folder] = listed
+        self._known = settled
+        if waiting or files > MOST_FILES:
+            return None
+        return FoundPaths(
+            tuple(sorted(path for listed in found for path in listed.files)),
+            tuple(sorted(path for listed in found for path in listed.repositories)),
+        )
+
+    def _list_folder(self, folder: str, status: os.stat_result) -> _FolderListing:
+        stamp = status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+        known = self._known.get(folder)
+        if known and known.stamp == stamp:
+            return known
+        prefix = f"{folder}/" if folder else ""
+        folders, files, repositories = list[str](), list[str](), list[str]()
+        with os.scandir(f"{self._root}/{folder}") as scan:
+            for entry in scan:
+                path = prefix + entry.name
+                if is_git_name(entry.name):
+                    repositories.append(path)
+                elif entry.is_dir(follow_symlinks=False):
+                    if entry.name not in DEPENDENCIES:
+                        folders.append(path)
+                elif self._wanted(path):
+                    files.append(path)
+        return _FolderListing(stamp, tuple(folders), tuple(files), tuple(repositories))
