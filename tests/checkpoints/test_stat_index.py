@@ -12,10 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rookery.checkpoints.checkpoint_snapshot import drop_unneeded
 from rookery.checkpoints.checkpoints import ShadowCheckpoints
+from rookery.checkpoints.git_views import GitScanner
 from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.snapshot_trees import Trees
 from rookery.checkpoints.stat_index import (
+    FolderSearch,
+    FoundPaths,
     Index,
     KnownFolder,
     SeenFolders,
@@ -159,3 +163,86 @@ async def test_folders_that_are_not_listed_again_are_stored_correctly(tmp_path: 
 def tree(repository: Path, checkpoint: str) -> str:
     command = ["git", f"--git-dir={repository}", "rev-parse", f"{checkpoint}^{{tree}}"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+async def test_caches_go_with_the_last_checkpoint(tmp_path: Path):
+    work, home = tmp_path / "work", tmp_path / "home"
+    make_files(work)
+    for number in range(240):
+        (work / f"empty{number}").mkdir()
+    repository = (await saved_index(work, home)).parent
+    GitScanner(work, tmp_path / "aside", home).scan(())
+    assert {"stat_index", "git_folders"} <= set(os.listdir(repository))
+    assert drop_unneeded(home, (), (), others_work=False) == ""
+    assert not {"stat_index", "git_folders"} & set(os.listdir(repository))
+
+
+class Sessions:
+    """Searches of a folder for secrets and repositories, each by a new session."""
+
+    def __init__(self, work: Path, cache: Path) -> None:
+        self._work = work
+        self._cache = cache
+        self.listed: set[str] = set()
+        """The folders that the last search listed and that had files."""
+
+    def search(self) -> FoundPaths:
+        self.listed.clear()
+        found = FolderSearch(self._work, self._is_secret, file=self._cache).find([""])
+        assert found
+        assert found == FolderSearch(self._work, lambda path: path.endswith(".env")).find([""])
+        return found
+
+    def _is_secret(self, path: str) -> bool:
+        self.listed.add(os.path.dirname(path))
+        return path.endswith(".env")
+
+
+async def test_a_later_session_lists_only_folders_that_have_changed(tmp_path: Path):
+    work, cache = tmp_path / "work", tmp_path / "found"
+    folders = [work / f"part{number % 4}" / f"area{number}" for number in range(240)]
+    for folder in folders:
+        (folder / "inner").mkdir(parents=True)
+        (folder / ".env").touch()
+    os.mkdir(os.fsencode(folders[9]) + b"/\xff")
+    (folders[0] / "inner" / ".git").mkdir()
+    await anyio.sleep(max(0, newest_change(work) + 2.1 - time.time()))
+
+    sessions = Sessions(work, cache)
+    first = sessions.search()
+    assert (len(first.files), first.repositories) == (240, ("part0/area0/inner/.git",))
+    assert len(sessions.listed) == 240
+    assert sessions.search() == first
+    assert sessions.listed == {"part1/area9"}  # a name in it is not UTF-8
+
+    times = os.lstat(folders[1])
+    (folders[1] / ".git").touch()
+    os.utime(folders[1], ns=(times.st_atime_ns, times.st_mtime_ns))
+    (folders[2] / "inner" / ".env").touch()
+    (folders[3] / ".env").rename(folders[3] / "inner" / "moved")
+    folders[4].rename(work / "part1" / "area4")
+    folders[5].rename(tmp_path / "elsewhere")
+    folders[5].symlink_to(tmp_path / "elsewhere")
+    found = sessions.search()
+    assert found.repositories == ("part0/area0/inner/.git", "part1/area1/.git")
+    assert "part2/area2/inner/.env" in found.files
+    assert len(found.files) == 239
+    assert sessions.listed == {
+        *("part1", "part1/area1", "part1/area4", "part1/area9"),
+        *("part2/area2/inner", "part3/area3/inner"),
+    }
+
+
+async def test_a_damaged_cache_of_a_search_is_not_used(tmp_path: Path):
+    work, cache = tmp_path / "work", tmp_path / "found"
+    for number in range(240):
+        (work / f"area{number}").mkdir(parents=True)
+        (work / f"area{number}" / "file").touch()
+    await anyio.sleep(max(0, newest_change(work) + 2.1 - time.time()))
+    sessions = Sessions(work, cache)
+    sessions.search()
+    data = cache.read_bytes()
+    for damaged in (data[:-1], data[:500] + bytes([data[500] ^ 1]) + data[501:], b""):
+        cache.write_bytes(damaged)
+        sessions.search()
+        assert len(sessions.listed) == 240

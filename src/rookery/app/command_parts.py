@@ -54,7 +54,7 @@ class CommandParts:
         self._host = host
         self.sandbox = make_sandbox(settings, workspace, places)
         self.set_aside = places.data / "set-aside"
-        self.git_views = GitScanner(files.boundaries.root, self.set_aside)
+        self.git_views = GitScanner(files.boundaries.root, self.set_aside, places.checkpoints)
         self.known_hosts = KnownHosts(
             listed=settings.sandbox.hosts,
             remotes=remotes(host.git_config),

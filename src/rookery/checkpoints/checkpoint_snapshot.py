@@ -290,7 +290,8 @@ class SnapshotTaker:
         from rookery.checkpoints.stat_index import FolderSearch
 
         wanted = partial(_is_protected, new=self._protected_only)
-        return FolderSearch(self._root, wanted, self._private)
+        name = "protected_new" if self._protected_only else "protected_folders"
+        return FolderSearch(self._root, wanted, self._private, self._repository.folder / name)
 
     def _base(self) -> Snapshot | None:
         """This task's last snapshot, as other tasks may have taken newer ones; else the newest."""

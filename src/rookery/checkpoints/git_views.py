@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.checkpoints.shadow_repository import ShadowRepository
 from rookery.core.limits import MIB
 from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.descriptors import opened_folder, present
@@ -133,11 +134,13 @@ def _moved_folder(path: str, other: str) -> str:
 
 
 class GitScanner:
-    """Looks at all repositories of a workspace, except in the `private` folder."""
+    """Looks at all repositories of a workspace, except in the `private` folder. `checkpoints` are
+    the shadow repositories of all workspaces."""
 
-    def __init__(self, root: Path, private: Path) -> None:
+    def __init__(self, root: Path, private: Path, checkpoints: Path | None = None) -> None:
         self._root = root
         self._private = private
+        self._checkpoints = checkpoints
         self.repositories: frozenset[str] = frozenset()
         """The repositories that the last look found."""
         self._own = _worktree_folder(root)
@@ -168,7 +171,9 @@ class GitScanner:
     def _search(self) -> "FolderSearch":
         from rookery.checkpoints.stat_index import FolderSearch
 
-        return FolderSearch(self._root, lambda path: False, [self._private])
+        home = self._checkpoints
+        file = ShadowRepository(home, self._root).folder / "git_folders" if home else None
+        return FolderSearch(self._root, lambda path: False, [self._private], file)
 
     def _found(self, path: str, git: str) -> GitEntry | None:
         *folders, name = path.split("/")

@@ -54,6 +54,7 @@ _CONFIGURATION = """\
 """
 _ATTRIBUTES = "* -text !filter !ident !working-tree-encoding !diff !merge !eol\n"
 _POLL_SECONDS = 0.01
+_CACHES = ("stat_index", "git_folders", "protected_folders", "protected_new")
 
 SIGNATURE = "Rookery <rookery@localhost>"
 
@@ -223,7 +224,7 @@ class ShadowRepository:
         if left:
             self._point_to(olds[-1])
         else:
-            for name in (_BRANCH, "stat_index", "restoring"):
+            for name in (_BRANCH, *_CACHES, "restoring"):
                 (self.folder / name).unlink(missing_ok=True)
         self.store.keep_only(wanted)
 

@@ -4,8 +4,8 @@ It is only a cache. A file's row is used while the file's size, times, inode and
 and the names in a folder while the folder's are. So an old index, another process's, or none will
 do. Nothing that changed in the last two seconds is in it, because another change might not show.
 
-`FolderSearch` finds protected files and repositories in ignored folders. These are huge, so a
-folder is read again only if its modification time has changed.
+`FolderSearch` finds protected files and repositories where no snapshot looks. Such folders can be
+huge, so what it found in each of them is kept by the same rules.
 """
 
 import os
@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha1
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +29,8 @@ from rookery.checkpoints.snapshot_selection import DEPENDENCIES, WalkedFolder, i
 from rookery.checkpoints.snapshot_trees import EMPTY, Trees
 from rookery.platform.disk import put
 from rookery.platform.git_index import times_are_settled
+
+T = TypeVar("T")
 
 _HEAD = f"rookery {VERSION} stat index 4\n".encode()
 _CHECKSUM = 20
@@ -171,37 +174,22 @@ class SeenFolders:
 
 
 def read_index(path: Path) -> Index:
-    with suppress(OSError, ValueError, msgspec.MsgspecError):
-        data = path.read_bytes()
-        body = data[len(_HEAD) : -_CHECKSUM]
-        if data.startswith(_HEAD) and _checksum(body) == data[-_CHECKSUM:]:
-            return msgspec.msgpack.decode(body, type=Index)
-    return {}
+    return _read_cache(path, _HEAD, Index) or {}
 
 
 def write_index(path: Path, index: Mapping[str, KnownFolder]) -> None:
-    """Replace the index. Not synced, as a torn one is detected and only costs time."""
-    try:
-        body = msgspec.msgpack.encode(index)
-    except UnicodeEncodeError:  # names that are not UTF-8 are not kept
-        body = msgspec.msgpack.encode({p: f for p, f in index.items() if _is_text(p, f)})
-    put(path, [_HEAD, body, _checksum(body)], durable=False)
+    _write_cache(path, _HEAD, index, _folder_is_text)
 
 
-def _is_text(path: str, folder: KnownFolder) -> bool:
-    try:
-        "\0".join((path, *folder.files, *folder.folders)).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _checksum(data: bytes) -> bytes:
-    return sha1(data, usedforsecurity=False).digest()
+def _folder_is_text(path: str, folder: KnownFolder) -> bool:
+    return _is_text(path, *folder.files, *folder.folders)
 
 
 MOST_FOLDERS = 300_000
 MOST_FILES = 2_000
+_LISTINGS = f"rookery {VERSION} folder listings 1\n".encode()
+_THRESHOLD = 200
+"""The cache is written if at least this many folders were listed."""
 
 
 class FoundPaths(Struct, frozen=True):
@@ -211,7 +199,7 @@ class FoundPaths(Struct, frozen=True):
     repositories: tuple[str, ...]
 
 
-class _FolderListing(Struct, frozen=True):
+class FolderListing(Struct, frozen=True, array_like=True, gc=False):
     """Content of a folder, valid while it has this inode and these times."""
 
     stamp: tuple[int, int, int]
@@ -220,54 +208,68 @@ class _FolderListing(Struct, frozen=True):
     repositories: tuple[str, ...]
 
 
+Listings = dict[str, FolderListing]
+"""By path, which is empty for the workspace."""
+
+
 class FolderSearch:
-    """Finds the files for which `wanted` is true; `private` folders are not searched."""
+    """Finds the files for which `wanted` is true; `private` folders are not searched. The cache
+    is kept in `file`, if its folder exists. It is for one `wanted` only."""
 
     def __init__(
-        self, root: Path, wanted: Callable[[str], bool], private: Collection[Path] = ()
+        self,
+        root: Path,
+        wanted: Callable[[str], bool],
+        private: Collection[Path] = (),
+        file: Path | None = None,
     ) -> None:
         self._root = str(root)
         self._wanted = wanted
         self._private = private
-        self._known: dict[str, _FolderListing] = {}
+        self._file = file
+        self._known: Listings | None = None
+        self._new = 0
+        """Number of folders that were listed, and are not in the cache yet."""
 
     def find(
         self, below: Iterable[str], pause: Callable[[], None] = lambda: None
     ) -> FoundPaths | None:
         """Search these folders recursively; None if there are too many folders or files."""
+        waiting = list(below)
+        if not waiting:
+            return FoundPaths((), ())
         private = {identity(os.stat(path)) for path in self._private if path.exists()}
-        waiting, found, settled = list(below), list[_FolderListing](), dict[str, _FolderListing]()
-        began, files = time.time_ns(), 0
+        known, lstat, root = self._listings(), os.lstat, self._root
+        settled, files, repositories = Listings(), list[str](), list[str]()
+        began = time.time_ns()
         for _ in range(MOST_FOLDERS):
-            if not waiting or files > MOST_FILES:
+            if not waiting or len(files) > MOST_FILES:
                 break
             pause()
             folder = waiting.pop()
             try:
-                status = os.lstat(f"{self._root}/{folder}")
+                status = lstat(f"{root}/{folder}")
                 if identity(status) in private or not stat.S_ISDIR(status.st_mode):
                     continue
-                listed = self._list_folder(folder, status)
+                listed = known.get(folder)
+                if listed and listed.stamp == _stamp(status):
+                    settled[folder] = listed
+                else:
+                    listed = self._list_folder(folder, status)
+                    if times_are_settled(status, began):
+                        settled[folder] = listed
+                        self._new += 1
             except OSError:  # removed, or not readable
                 continue
-            found.append(listed)
-            files += len(listed.files)
             waiting += listed.folders
-            if times_are_settled(status, began):
-                settled[folder] = listed
-        self._known = settled
-        if waiting or files > MOST_FILES:
+            files += listed.files
+            repositories += listed.repositories
+        self._keep(settled)
+        if waiting or len(files) > MOST_FILES:
             return None
-        return FoundPaths(
-            tuple(sorted(path for listed in found for path in listed.files)),
-            tuple(sorted(path for listed in found for path in listed.repositories)),
-        )
+        return FoundPaths(tuple(sorted(files)), tuple(sorted(repositories)))
 
-    def _list_folder(self, folder: str, status: os.stat_result) -> _FolderListing:
-        stamp = status.st_ino, status.st_mtime_ns, status.st_ctime_ns
-        known = self._known.get(folder)
-        if known and known.stamp == stamp:
-            return known
+    def _list_folder(self, folder: str, status: os.stat_result) -> FolderListing:
         prefix = f"{folder}/" if folder else ""
         folders, files, repositories = list[str](), list[str](), list[str]()
         with os.scandir(f"{self._root}/{folder}") as scan:
@@ -280,4 +282,57 @@ class FolderSearch:
                         folders.append(path)
                 elif self._wanted(path):
                     files.append(path)
-        return _FolderListing(stamp, tuple(folders), tuple(files), tuple(repositories))
+        return FolderListing(_stamp(status), tuple(folders), tuple(files), tuple(repositories))
+
+    def _listings(self) -> Listings:
+        if self._known is None:
+            self._known = _read_cache(self._file, _LISTINGS, Listings) if self._file else None
+        return self._known or {}
+
+    def _keep(self, settled: Listings) -> None:
+        self._known = settled
+        if self._file and self._new >= _THRESHOLD and self._file.parent.exists():
+            with suppress(OSError):
+                _write_cache(self._file, _LISTINGS, settled, _listing_is_text)
+            self._new = 0
+
+
+def _listing_is_text(path: str, listed: FolderListing) -> bool:
+    return _is_text(path, *listed.folders, *listed.files, *listed.repositories)
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _read_cache(path: Path, head: bytes, kind: type[T]) -> T | None:
+    """The content of a cache; None if there is none, or it is damaged or of another version."""
+    with suppress(OSError, ValueError, msgspec.MsgspecError):
+        data = path.read_bytes()
+        body = data[len(head) : -_CHECKSUM]
+        if data.startswith(head) and _checksum(body) == data[-_CHECKSUM:]:
+            return msgspec.msgpack.decode(body, type=kind)
+    return None
+
+
+def _write_cache(
+    path: Path, head: bytes, rows: Mapping[str, T], has_text: Callable[[str, T], bool]
+) -> None:
+    """Replace a cache. Not synced, as a torn one is detected and only costs time."""
+    try:
+        body = msgspec.msgpack.encode(rows)
+    except UnicodeEncodeError:  # names that are not UTF-8 are not kept
+        body = msgspec.msgpack.encode({at: row for at, row in rows.items() if has_text(at, row)})
+    put(path, [head, body, _checksum(body)], durable=False)
+
+
+def _is_text(*names: str) -> bool:
+    try:
+        "\0".join(names).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _checksum(data: bytes) -> bytes:
+    return sha1(data, usedforsecurity=False).digest()
