@@ -1,6 +1,10 @@
 """Requests to a provider over a real socket, and everything received."""
 
+import shutil
+import ssl
+import subprocess
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
@@ -120,3 +124,28 @@ def ask(ask_each: AskEach) -> Ask:
 @pytest.fixture
 def hello() -> ModelRequest:
     return HELLO
+
+
+@pytest.fixture
+def unvouched(tmp_path: Path) -> ssl.SSLContext:
+    """The server side of TLS, with a self-signed certificate."""
+    if not shutil.which("openssl"):
+        pytest.skip("the certificate is made with openssl")
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=127.0.0.1",
+        "-days",
+        "1",
+    ]
+    command += ["-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context

@@ -133,12 +133,20 @@ async def test_the_status_is_known_even_if_the_body_is_broken():
             await body_of(response)
 
 
-async def test_a_connection_that_was_closed_while_the_program_was_busy_is_not_used():
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_a_connection_that_was_closed_while_the_program_was_busy_is_not_used(
+    encrypted: bool, unvouched: ssl.SSLContext
+):
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname = False
+    trusting.verify_mode = ssl.CERT_NONE
     close, closed = threading.Event(), threading.Event()
 
     def serve() -> None:
         for _ in range(2):
             peer, _address = listener.accept()
+            if encrypted:
+                peer = unvouched.wrap_socket(peer, server_side=True)
             with peer:
                 while not peer.recv(65536).endswith(b"{}"):
                     pass
@@ -147,10 +155,10 @@ async def test_a_connection_that_was_closed_while_the_program_was_busy_is_not_us
             closed.set()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve)
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        client = DirectClient(url, None, keeps=True, connect_seconds=60)
+        client = DirectClient(url, trusting if encrypted else None, keeps=True, connect_seconds=60)
         assert await answer_of(client, url) == b"hi"
         close.set()
         closed.wait()

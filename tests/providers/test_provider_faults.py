@@ -1,14 +1,11 @@
 """Every row of the fault tables that a provider decides, over real sockets, on each wire."""
 
 import json
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -291,31 +288,6 @@ async def test_a_server_without_tls_is_not_retried():
         error = await _failure("openai", f"https://{place}")
     assert error.kind is FailureKind.REJECTED
     assert "No secure connection" in str(error)
-
-
-@pytest.fixture
-def unvouched(tmp_path: Path) -> ssl.SSLContext:
-    """The server side of TLS, with a self-signed certificate."""
-    if not shutil.which("openssl"):
-        pytest.skip("the certificate is made with openssl")
-    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-subj",
-        "/CN=127.0.0.1",
-        "-days",
-        "1",
-    ]
-    command += ["-keyout", key, "-out", certificate]
-    subprocess.run(command, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return context
 
 
 @pytest.mark.parametrize("scheme", ["https", "HTTPS"])

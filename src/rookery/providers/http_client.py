@@ -25,6 +25,8 @@ from rookery.providers.http_response import HttpAnswer, ResponseReader
 IDLE_SECONDS = 5.0
 """How long a connection is kept for the next request. The server may close it at any time."""
 _NEXT_ADDRESS_SECONDS = 0.25
+_ROUNDS_TO_CLOSE = 5
+"""Rounds of the event loop until a connection that the server has closed, with TLS, is closed."""
 _CLOSED = "the server closed the connection"
 _CERTIFICATE = lazy_pattern(r"[0-9a-fA-F]{8}\.\d")
 
@@ -234,8 +236,7 @@ class DirectClient:
                 await connection.gone
 
     async def _take_idle(self) -> _ServerConnection | None:
-        if self._idle:  # one round of the loop sees that the server has closed, one says so
-            await asyncio.sleep(0)
+        for _ in range(_ROUNDS_TO_CLOSE if self._idle else 0):
             await asyncio.sleep(0)
         now = asyncio.get_running_loop().time()
         while self._idle:
