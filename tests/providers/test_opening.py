@@ -10,6 +10,7 @@ from rookery.core.facts import Usage
 from rookery.engine.ports.model import ModelInfo
 from rookery.errors import SettingsError
 from rookery.providers.catalogue import cost, find_model, known_models
+from rookery.providers.listings import ListRequest, ask_for_lists
 from rookery.providers.registry import (
     BASE_URLS,
     NAMES,
@@ -49,6 +50,20 @@ async def test_a_server_on_this_machine_needs_no_key(url: str):
 def test_an_invalid_address_is_refused(url: str):
     with pytest.raises(SettingsError, match="is not a base URL"):
         open_provider("openai", model="m", base_url=url, api_key="k")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("proxy", ["socks://u:secret@h:1080", "socks5://u:secret@h:1080"])
+async def test_a_proxy_that_cannot_be_used_is_refused_by_the_name_of_its_variable(
+    proxy: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("all_proxy", proxy)
+    with pytest.raises(SettingsError, match="The proxy in all_proxy cannot be used") as caught:
+        open_provider("openai", model="m", api_key="k")
+    assert "secret" not in str(caught.value)
+    request = ListRequest(provider="openai", base_url="https://models.invalid/v1", key="k")
+    [answer] = await ask_for_lists([request])
+    assert "The proxy in all_proxy cannot be used" in answer.failure
 
 
 @pytest.mark.parametrize("key", ["k\ney", "schlüssel", "k\x00y"])

@@ -1,12 +1,15 @@
 """HTTP through a proxy, by `httpx2`, which takes a while to import."""
 
+import os
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import httpx2
 from anyio.streams.memory import MemoryObjectSendStream
 
+from rookery.errors import SettingsError
 from rookery.providers.http_client import HttpFailure, HttpResponse, Item
 from rookery.providers.http_response import HttpAnswer
 
@@ -15,7 +18,7 @@ class ProxyClient:
     """Connections through the proxy in the environment, except to hosts in `NO_PROXY`."""
 
     def __init__(self, tls: ssl.SSLContext | None, *, connect_seconds: float) -> None:
-        self._http = httpx2.AsyncClient(
+        self._http = client_of_environment(
             verify=tls or False,
             timeout=httpx2.Timeout(None, connect=connect_seconds),
             follow_redirects=False,
@@ -43,6 +46,25 @@ class _Response:
         read = self._response.aiter_bytes if encoded else self._response.aiter_raw
         async for piece in read():
             await listener.send(piece)
+
+
+def client_of_environment(**options: Any) -> httpx2.AsyncClient:
+    """Raises `SettingsError` for a proxy that cannot be used."""
+    try:
+        return httpx2.AsyncClient(**options)
+    except (ImportError, ValueError, httpx2.InvalidURL) as error:
+        # not the error's text: a proxy's address may have a password
+        names = [
+            name
+            for name, value in os.environ.items()
+            if name.lower() in ("http_proxy", "https_proxy", "all_proxy")
+            and not value.startswith(("http://", "https://"))
+        ]
+        raise SettingsError(
+            f"The proxy in {' and '.join(names) or 'the environment'} cannot be used. Give one "
+            "that begins with http:// or https://. A proxy that begins with socks5:// needs the "
+            "package socksio."
+        ) from error
 
 
 @contextmanager

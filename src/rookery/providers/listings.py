@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME, VERSION
+from rookery.errors import SettingsError
 from rookery.providers.http_client import tls_context
 from rookery.providers.listing_shapes import (
     ListedModel,
@@ -261,15 +262,18 @@ def _refused(status: int) -> str:
 
 
 def _client(base_url: str, headers: Mapping[str, str]) -> "httpx2.AsyncClient":
-    import httpx2
+    from rookery.providers.http_by_proxy import client_of_environment
 
-    return httpx2.AsyncClient(
-        verify=tls_context() if is_encrypted(base_url) else False,
-        trust_env=not is_loopback(base_url),
-        headers={**headers, "user-agent": f"{NAME}/{VERSION}"},
-        timeout=None,
-        follow_redirects=False,
-    )
+    try:
+        return client_of_environment(
+            verify=tls_context() if is_encrypted(base_url) else False,
+            trust_env=not is_loopback(base_url),
+            headers={**headers, "user-agent": f"{NAME}/{VERSION}"},
+            timeout=None,
+            follow_redirects=False,
+        )
+    except SettingsError as error:
+        raise NoListing(str(error).rstrip(".")) from None
 
 
 def _headers(request: ListRequest) -> dict[str, str]:
