@@ -88,7 +88,7 @@ def command(
     events = list(store.read(task_id))
     known = points(events)
     if to is None and not last:
-        _list(known)
+        _list(known, session or ("" if workspace == Path.cwd() else task_id[:8]))
         return 0
     wanted = _changes_to_undo(events) if last else [to or 0]
     settings = find_settings(places.settings_file, None, os.environ, {}).settings
@@ -215,14 +215,15 @@ def _changes_to_undo(events: Sequence[Event]) -> Sequence[int]:
     raise SettingsError("No step of this session changed files.")
 
 
-def _list(known: Sequence[Point]) -> None:
+def _list(known: Sequence[Point], session: str) -> None:
     now = datetime.now().astimezone()
     for point in known:
         who = "you " if point.by_user else "    "
         mark = "±" if point.changed_files else " "
         when = age(point.ts, now)
         print(f"{point.to:>5}  {when:>12}  {mark} {who}{cut(one_line(point.what), 90)}")
-    print(f"\n± changed files. To rewind to before a step: {NAME} rewind --to NUMBER")
+    command = f"{NAME} rewind {session}".rstrip()
+    print(f"\n± changed files. To rewind to before a step: {command} --to NUMBER")
 
 
 def _confirmed() -> bool:

@@ -109,7 +109,10 @@ def test_each_point_is_one_line_with_escaped_text(rewind):
 
 def test_a_session_is_found_by_an_id_prefix(rewind, tmp_path: Path):
     keep(workspace=tmp_path)
-    assert rewind(SESSION[:6])[0] == 0
+    code, out, _ = rewind(SESSION[:6])
+    assert (code, out.splitlines()[-1].endswith(f" {SESSION[:6]} --to NUMBER")) == (0, True)
+    _, out, _ = rewind("-w", str(tmp_path))
+    assert out.endswith(f" {SESSION[:8]} --to NUMBER\n")
     assert rewind()[2].startswith("Error: No session to rewind in ")
 
 
