@@ -49,6 +49,14 @@ def test_a_session_is_chosen_from_a_list(rookery: Installed):
         terminal.wait_for("Continuing: the older task")
 
 
+def test_a_continued_session_begins_with_its_result(rookery: Installed):
+    script = (
+        "- {say: I look., calls: [{tool: attempt_completion, arguments: {result: All is well.}}]}"
+    )
+    assert rookery.run("-p", "look", *rookery.script(script)).returncode == 0
+    assert "Last message: All is well." in rookery.run("-p", "-c", "again").stderr
+
+
 def test_the_changes_of_a_session_are_shown_and_it_is_left(rookery: Installed):
     script = rookery.script(
         "- calls: [{tool: write_to_file, arguments: {path: a.txt, content: new line}}]\n"

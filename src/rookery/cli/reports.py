@@ -22,6 +22,7 @@ from rookery.core.facts import (
     ChildBegan,
     CompletionOffered,
     Event,
+    Fact,
     TaskOpened,
     ToolStarted,
 )
@@ -264,19 +265,21 @@ def _resume_summary(stored: Sequence[Event], running: ToolStarted | None) -> lis
     from rookery.storage.cli.session_listing import title
 
     opened = stored[0].fact
-    answers = (event.fact for event in newest(stored, AssistantSpoke))
-    words = (
-        block.text
-        for answer in answers
-        if isinstance(answer, AssistantSpoke)
-        for block in reversed(answer.blocks)
-        if isinstance(block, Text)
-    )
+    spoken = (event.fact for event in newest(stored, AssistantSpoke, CompletionOffered))
+    words = (text for fact in spoken for text in _words_of(fact))
     return [
         *([f"Continuing: {title(opened.text)}"] if isinstance(opened, TaskOpened) else []),
         *(f"Last message: {title(text)}" for text in islice(words, 1)),
         *([f"Interrupted during: {title(running.title)}"] if running else []),
     ]
+
+
+def _words_of(fact: Fact) -> list[str]:
+    """What the model said to the user, the last words first."""
+    if isinstance(fact, CompletionOffered):
+        return [fact.result] if fact.result else []
+    blocks = fact.blocks if isinstance(fact, AssistantSpoke) else ()
+    return [block.text for block in reversed(blocks) if isinstance(block, Text)]
 
 
 def _earlier_result(stored: Sequence[Event]) -> str:
