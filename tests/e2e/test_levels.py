@@ -99,6 +99,7 @@ def test_a_rule_for_commands_that_begin_alike_is_kept_listed_and_removed(unconfi
         terminal.wait_for("pytest -c x")
         terminal.wait_for("Approve? [y/n/a,")
         terminal.type("/permissions")
+        terminal.wait_for("→ ask        asks before every change")
         terminal.wait_for("pytest …")
     listed = unconfined.run("trust", "--list").stdout
     assert "that begin with these words" in listed

@@ -89,7 +89,7 @@ class ClientLines:
         if outcome.permissions:
             known = await self._host.query(AskPermissions(task_id=self._focus.task_id))
             for row in permissions_text(known).splitlines():
-                self._screen.line(visible_line(row))
+                self._screen.line(row)
         shown = self._next_event
         try:
             for command in outcome.commands:

@@ -43,6 +43,7 @@ from rookery.core.folds.points import NOTHING_TO_UNDO, last_change, points
 from rookery.core.folds.view import View, see
 from rookery.core.levels import ALWAYS_ASK, CYCLE, Level, level_named
 from rookery.core.queries import Permissions
+from rookery.core.text.terminal_text import visible_line
 from rookery.protocol.slash_words import ALIASES, ANSWERS, IN_PLAIN, only_in_a_session
 
 if TYPE_CHECKING:
@@ -378,12 +379,10 @@ class SlashLines:
 
 def permissions_text(known: Permissions) -> str:
     """What is allowed without asking, and how to change it."""
-    levels = [
-        f"{'→' if each is known.level else ' '} {each:<10} {each.sentence}" for each in known.levels
-    ]
+    levels = [f"{' →'[each is known.level]} {each:<10} {each.sentence}" for each in known.levels]
     if Level.SANDBOXED not in known.levels:
         levels.append(f"  {Level.SANDBOXED:<10} not available: it needs a sandbox without network")
-    rules = [f"  {each.id}  {each.text}" for each in known.rules]
+    rules = [f"  {each.id}  {visible_line(each.text)}" for each in known.rules]
     return "\n".join(
         [
             *levels,
