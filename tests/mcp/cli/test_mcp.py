@@ -66,9 +66,9 @@ def test_a_program_is_added_tested_listed_and_removed(printed, home: Path):
     assert "idle  user  never used" in printed("list")
     tested = printed("test", "one").splitlines()
     assert tested[0].startswith("one answered in ")
-    assert tested[0].endswith(" s: 1 tools, 0 resources, 0 prompts.")
+    assert tested[0].endswith(" s: 1 tool, 0 resources, 0 prompts.")
     assert tested[1].endswith("greet: Greets.")
-    assert "idle  user  1 tools, just now" in printed("list")
+    assert "idle  user  1 tool, just now" in printed("list")
     assert "Removed one" in printed("remove", "one")
     assert configured(home) == {"mcpServers": {}}
 
@@ -98,7 +98,7 @@ def test_testing_a_server_accepts_its_current_files(printed, home: Path):
     for words in ("", "\n# and a word more\n"):
         with (bench.workspace / "server.py").open("a") as file:
             file.write(words)
-        assert "1 tools" in printed("test", "one", "-w", str(bench.workspace))
+        assert "1 tool," in printed("test", "one", "-w", str(bench.workspace))
 
 
 def test_a_failing_server_reports_the_reason(printed):

@@ -13,7 +13,7 @@ import click
 
 from rookery import NAME
 from rookery.cli.command_line import json_option
-from rookery.core.text.terminal_text import cells_of, visible_line
+from rookery.core.text.terminal_text import cells_of, counted, visible_line
 from rookery.errors import SettingsError, ToolError
 from rookery.mcp.cli.definition_commands import (
     add_json,
@@ -265,8 +265,10 @@ async def _test_server(name: str, workspace: Path) -> list[str]:
         seconds = time.monotonic() - began
         off = server.definition.disabled_tools
         return [
-            f"{server.definition.name} answered in {seconds:.2f} s: {len(catalogue.tools)} tools, "
-            f"{len(catalogue.resources)} resources, {len(catalogue.prompts)} prompts.",
+            f"{server.definition.name} answered in {seconds:.2f} s: "
+            f"{counted(len(catalogue.tools), 'tool')}, "
+            f"{counted(len(catalogue.resources), 'resource')}, "
+            f"{counted(len(catalogue.prompts), 'prompt')}.",
             *catalogue.notes,
             *(
                 f"{GAP}{tool.name}{' (switched off)' if tool.name in off else ''}: "
@@ -342,7 +344,8 @@ def _fields(health: Any) -> dict[str, object]:
 
 
 def _row(health: Any, place: str, now: datetime) -> list[str]:
-    seen = f"{len(health.tools)} tools, {age(health.since, now)}" if health.since else "never used"
+    tools = counted(len(health.tools), "tool")
+    seen = f"{tools}, {age(health.since, now)}" if health.since else "never used"
     detail = health.error if health.state == "failed" else place
     return [health.name, str(health.state), health.source, seen, detail]
 
