@@ -277,3 +277,13 @@ def test_a_rejected_key_is_replaced_in_the_full_screen(rookery: Installed):
             terminal.wait_for("✔ ")
         sent = [each.headers["authorization"] for each in server.requests]
     assert sent == [f"Bearer {'old' * 9}", f"Bearer {'new' * 9}"]
+
+
+@pytest.mark.anyio
+async def test_a_proxy_that_cannot_be_used_ends_the_sign_in_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("all_proxy", "socks://h:1080")
+    attempt = SignIn("https://models.invalid/api/v1", 1, "verifier", "state")
+    with pytest.raises(SettingsError, match="The proxy in all_proxy cannot be used"):
+        await exchanged(attempt, "good")

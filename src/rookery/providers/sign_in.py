@@ -29,6 +29,7 @@ from rookery.platform.browser_callback import (
     target_of,
     wait_for_callback,
 )
+from rookery.providers.http_by_proxy import client_of_environment
 from rookery.providers.wire_format import beginning
 
 BASE_URL = "https://openrouter.ai/api/v1"
@@ -116,7 +117,7 @@ async def exchanged(attempt: SignIn, code: str) -> str:
 async def _post(url: str, body: Mapping[str, str]) -> tuple[int, bytes]:
     """The status and the beginning of the answer."""
     async with (
-        httpx2.AsyncClient(timeout=EXCHANGE_SECONDS, follow_redirects=False) as http,
+        client_of_environment(timeout=EXCHANGE_SECONDS, follow_redirects=False) as http,
         http.stream("POST", url, json=body) as response,
     ):
         return response.status_code, await beginning(response.aiter_bytes(), LARGEST)
