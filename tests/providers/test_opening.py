@@ -66,6 +66,16 @@ async def test_a_proxy_that_cannot_be_used_is_refused_by_the_name_of_its_variabl
     assert "The proxy in all_proxy cannot be used" in answer.failure
 
 
+@pytest.mark.anyio
+async def test_a_list_that_no_certificates_can_be_found_for_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("SSL_CERT_FILE", "/missing.pem")
+    request = ListRequest(provider="openai", base_url="https://models.invalid/v1", key="k")
+    [answer] = await ask_for_lists([request])
+    assert "SSL_CERT_FILE" in answer.failure
+
+
 @pytest.mark.parametrize("key", ["k\ney", "schlüssel", "k\x00y"])
 def test_a_malformed_key_is_refused_and_not_shown(key: str):
     with pytest.raises(SettingsError, match="Copy it again") as caught:
