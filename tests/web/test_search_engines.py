@@ -82,6 +82,17 @@ async def test_an_engine_that_is_not_there_is_one_sentence():
         await gone.search("rook")
 
 
+async def test_a_proxy_that_cannot_be_used_is_reported_without_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    for scheme in ("socks", "socks5"):
+        monkeypatch.setenv("all_proxy", f"{scheme}://ann:secret@proxy.example:1080")
+        asked = HttpEngine("brave", url="", key="k", limits=Limits())
+        with pytest.raises(ToolError, match="proxy in the environment cannot be used") as caught:
+            await asked.search("x")
+        assert "secret" not in str(caught.value)
+
+
 def test_results_are_quoted_and_bounded():
     hits = [
         WebHit(title="A <b>b</b> &amp; c\nd", url="https://a.example/1", snippet="s" * 600),

@@ -81,6 +81,10 @@ class HttpEngine:
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             reason = str(error) or type(error).__name__
             raise ToolError(f"{self.name} did not answer: {reason[:200]}.") from error
+        except (ImportError, ValueError) as error:  # whose text may have the proxy's password
+            raise ToolError(
+                f"{self.name} was not asked: the proxy in the environment cannot be used."
+            ) from error
 
     def _request(self, query: str) -> tuple[str, dict[str, Any]]:
         match self.name:
