@@ -105,6 +105,7 @@ def test_a_server_that_builds_the_project_writes_only_what_it_builds(rookery: In
     own.write_text("#!/bin/sh\nmkdir -p target; echo > target/built; echo > Cargo.toml\n")
     own.chmod(0o755)
     (rookery.workspace / "Cargo.toml").write_text("mine\n")
+    settings(rookery, "[language_servers]\nseconds = 60\n")
     with LlmServer([write("a.rs", "fn main() {}\n")], [finish()]) as server:
         done = rookery.run("-p", *at(server), "go")
     assert done.returncode == 0, done.stderr
