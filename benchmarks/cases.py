@@ -10,8 +10,11 @@ FILES = {"notes.txt": "count = 0\n" + "".join(f"row {n} of the notes\n" for n in
 """The files of the workspace at the start of every run."""
 
 
+STEPS = ("a read", "a command", "an edit")
+
+
 def turns(count: int) -> list[Answer]:
-    """Read, shell and edit calls in turn, all different, then the end of the task."""
+    """The `STEPS` in turn, all different, then the end of the task."""
     return [_turn(number) for number in range(count)] + [[finish()]]
 
 
@@ -32,8 +35,8 @@ def long_arguments(size: int, pieces: int) -> list[Answer]:
 
 
 def _turn(number: int) -> Answer:
-    nth = number // 3
-    match number % 3:
+    nth = number // len(STEPS)
+    match number % len(STEPS):
         case 0:
             step = call("read_file", path="notes.txt", offset=nth + 1, limit=40)
         case 1:
@@ -56,7 +59,7 @@ CASES: dict[str, Sequence[Answer]] = {
     "start": [[finish()]],
     "3-turns": turns(3),
     "30-turns": turns(30),
-    "150-turns": turns(150),
+    "200-turns": turns(199),  # as many requests as the default limit allows
     "one-list": [[call("list_files", path=".", recursive=True)], [finish()]],
     "one-search": [[call("search_files", path=".", regex="no such words")], [finish()]],
     "one-command": [[call("execute_command", command="echo 1 >> log.txt")], [finish()]],

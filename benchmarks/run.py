@@ -22,7 +22,7 @@ from msgspec import Struct
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from cases import FILES
+from cases import FILES, STEPS
 from chart import Bar, draw
 from peers import PEERS, PeerRun, run_peer
 from runs import ROOKERY, Cost, Run, Track, run_measured, serving
@@ -32,7 +32,7 @@ QUICK_ROUNDS = 15
 CHARACTERS_PER_TOKEN = 4
 MOST_MEMORY = 80
 PEER_TURNS = 30
-MEASURED = ("start", "30-turns", "150-turns", "long-text", "long-arguments")
+MEASURED = ("start", "30-turns", "200-turns", "long-text", "long-arguments")
 HEAD = ("what", "rookery", "bare", "ratio", "by CPU", "wanted", "")
 
 
@@ -94,8 +94,9 @@ def measure(track: Track) -> list[Row]:
         start_row(start),
         case_row("30 turns", short, most=4),
         *turn_rows(short),
-        case_row("150 turns", long),
+        case_row("200 turns", long),
         *turn_rows(long),
+        *step_rows(long),
         case_row("2 MB of text in 20,000 chunks", text, most=1.5),
         after_start_row(text),
         case_row("1 MB of arguments in 10,000 chunks", arguments, most=1.5),
@@ -169,6 +170,17 @@ def turn_rows(runs: Pairs) -> list[Row]:
         bare=f"{bare_later / bare:.2f}",
     )
     return [_turn_row(runs, first, "first"), _turn_row(runs, last, "last"), grown]
+
+
+def step_rows(runs: Pairs) -> list[Row]:
+    count = len(runs.rookery[0].turns)
+    rows = []
+    for place, step in enumerate(STEPS):
+        rookery, bare = _turn(runs, range(place, count, len(STEPS)))
+        what = f"… a turn after {step}"
+        ratio = f"{rookery / bare:.2f}"
+        rows.append(Row(what=what, rookery=_ms(rookery), bare=_ms(bare), ratio=ratio))
+    return rows
 
 
 def _turn(runs: Pairs, turns: range) -> tuple[float, float]:
