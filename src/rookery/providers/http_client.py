@@ -117,7 +117,7 @@ class _ServerConnection(asyncio.Protocol):
         self._news.clear()
 
     def rest(self) -> None:
-        """Wait for the next request. What nobody took of this response is dropped."""
+        """Wait for the next request, and drop what is left of this response."""
         self._reader = self._listener = None
         self._pieces.clear()
         self._news.clear()
