@@ -17,7 +17,7 @@ test: $(VENV)/.dev
 # Pure and in-process tests: under a minute.
 FAST := core commands compat engine permissions plain prompting protocol providers storage tui
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder \
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
 		--ignore-glob='*/cli' $(FAST:%=tests/%) tests/test_architecture.py
 
 # The tiny model, then the task suite with a larger one, if there is one: docs/evaluation.md.
