@@ -133,7 +133,7 @@ class _ServerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._reader is None or self._reader.complete:
-            self.close()  # there is no request that this could answer
+            self.close()  # no request is waiting for this
             return
         begun = self._reader.head is not None
         try:
