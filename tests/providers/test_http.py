@@ -10,6 +10,7 @@ import threading
 import tracemalloc
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -25,14 +26,15 @@ from rookery.core.folds.history import Turn
 from rookery.core.limits import MIB
 from rookery.engine.ports.model import ModelRequest, TextChunk
 from rookery.errors import SettingsError
-from rookery.providers.http_client import DirectClient, HttpFailure, Item
+from rookery.providers import http_client
+from rookery.providers.http_client import DirectClient, HttpFailure, Item, Tls
 from rookery.providers.http_response import (
     LARGEST_HEAD,
     LARGEST_UNPACKED,
     LONGEST_LINE,
     ResponseReader,
 )
-from rookery.providers.registry import open_provider
+from rookery.providers.registry import OpenProvider, open_provider
 
 pytestmark = pytest.mark.anyio
 
@@ -174,7 +176,10 @@ def test_any_bytes_fail_cleanly(data: bytes, start: bytes):
 
 
 async def said(base_url: str, times: int = 1) -> list[str]:
-    provider = open_provider("openai", model="m", base_url=base_url, api_key="k")
+    return await said_by(open_provider("openai", model="m", base_url=base_url, api_key="k"), times)
+
+
+async def said_by(provider: OpenProvider, times: int = 1) -> list[str]:
     request = ModelRequest(system="", turns=[Turn("user", (Text(text="Hello"),))])
     answers: list[str] = []
     for _ in range(times):
@@ -196,7 +201,8 @@ async def test_a_user_in_the_address_is_sent_as_basic_credentials():
 async def test_a_connection_that_takes_too_long_is_reported_with_the_time():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}"
-        tls = ssl.create_default_context()
+        tls: Tls = Future()
+        tls.set_result(ssl.create_default_context())
         client = DirectClient(url, tls, keeps=False, connect_seconds=0.1)
         with pytest.raises(HttpFailure, match="no connection within"):
             async with client.post(f"{url}/v1", b"{}", {}):
@@ -292,3 +298,24 @@ async def test_requests_to_a_trusted_server_share_a_connection(
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
         assert await said(f"{url}/v1", times=2) == ["One.", "Two." * 9000]
     assert len({request.connection for request in server.requests}) == 1
+
+
+async def test_certificates_are_read_while_the_provider_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    if not shutil.which("openssl"):
+        pytest.skip("the certificate is made with openssl")
+    opened = threading.Event()
+
+    def read_certificates() -> ssl.SSLContext:
+        opened.wait()
+        return ssl.create_default_context(cafile=certificate)
+
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    monkeypatch.setattr(http_client, "tls_context", read_certificates)
+    server = LlmServer([say("Hello.")])
+    with server, behind_tls(server, tmp_path) as (url, certificate):
+        provider = open_provider("openai", model="m", base_url=f"{url}/v1", api_key="k")
+        opened.set()
+        assert await said_by(provider) == ["Hello."]

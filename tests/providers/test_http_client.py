@@ -5,6 +5,7 @@ import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
@@ -12,7 +13,7 @@ import anyio
 import pytest
 
 from rookery.core.limits import MIB
-from rookery.providers.http_client import DirectClient, HttpFailure, HttpResponse, Item
+from rookery.providers.http_client import DirectClient, HttpFailure, HttpResponse, Item, Tls
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +52,12 @@ async def serving(*answers: bytes | Serve) -> AsyncIterator[tuple[DirectClient, 
     yield client, url, heads
     await client.aclose()
     server.close()
+
+
+def made(context: ssl.SSLContext) -> Tls:
+    ready: Tls = Future()
+    ready.set_result(context)
+    return ready
 
 
 async def body_of(response: HttpResponse) -> bytes:
@@ -158,7 +165,8 @@ async def test_a_connection_that_was_closed_while_the_program_was_busy_is_not_us
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        client = DirectClient(url, trusting if encrypted else None, keeps=True, connect_seconds=60)
+        tls = made(trusting) if encrypted else None
+        client = DirectClient(url, tls, keeps=True, connect_seconds=60)
         assert await answer_of(client, url) == b"hi"
         close.set()
         closed.wait()
@@ -211,8 +219,25 @@ async def test_another_address_is_tried_if_the_first_refuses(monkeypatch: pytest
 async def test_a_server_that_closes_during_the_handshake_is_the_reason():
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    client = DirectClient(url, ssl.create_default_context(), keeps=True, connect_seconds=60)
+    tls = made(ssl.create_default_context())
+    client = DirectClient(url, tls, keeps=True, connect_seconds=60)
     with pytest.raises(HttpFailure, match="the server closed the connection"):
         await answer_of(client, url)
     await client.aclose()
+    server.close()
+
+
+async def test_a_cancelled_request_leaves_the_certificates_to_the_next_one():
+    peers: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, writer: peers.append(writer), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    tls: Tls = Future()
+    client = DirectClient(f"https://127.0.0.1:{port}", tls, keeps=True, connect_seconds=60)
+    with anyio.move_on_after(0) as cancelled:
+        await answer_of(client, "https://127.0.0.1/v1")
+    assert cancelled.cancelled_caught
+    tls.set_exception(OSError("the certificates cannot be read"))
+    with pytest.raises(HttpFailure, match="the certificates cannot be read"):
+        await answer_of(client, "https://127.0.0.1/v1")
+    assert not peers
     server.close()

@@ -26,7 +26,7 @@ from rookery.providers.http_client import (
     HttpFailure,
     Item,
     has_proxy,
-    tls_context,
+    start_tls_context,
 )
 from rookery.providers.http_response import HttpAnswer
 from rookery.providers.listener import Addressee, Clocks, Listener, Reading
@@ -59,7 +59,7 @@ class Endpoint:
         self._headers = {**headers, **_HEADERS}
         self._on_this_machine = is_loopback(base_url)
         # setting up TLS costs time at the start, and plain HTTP has no use for it
-        self._tls = tls_context() if is_encrypted(base_url) else None
+        self._tls = start_tls_context() if is_encrypted(base_url) else None
         self._http = self._fresh_client()
         self._stale: list[HttpClient] = []
         self._exchanges = 0
@@ -132,7 +132,8 @@ class Endpoint:
             return DirectClient(self._base_url, self._tls, keeps=keeps, connect_seconds=seconds)
         from rookery.providers.http_by_proxy import ProxyClient
 
-        return ProxyClient(self._tls, connect_seconds=seconds)
+        tls = self._tls.result() if self._tls else None
+        return ProxyClient(tls, connect_seconds=seconds)
 
 
 class Post(Struct, frozen=True):

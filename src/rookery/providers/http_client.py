@@ -11,7 +11,9 @@ import sys
 import zlib
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from threading import Thread
 from typing import Literal, Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
@@ -32,6 +34,7 @@ _CERTIFICATE = lazy_pattern(r"[0-9a-fA-F]{8}\.\d")
 
 
 Item: TypeAlias = HttpAnswer | bytes | ProviderError
+Tls: TypeAlias = Future[ssl.SSLContext]
 
 
 class HttpFailure(Exception):
@@ -178,9 +181,7 @@ class _ServerConnection(asyncio.Protocol):
 class DirectClient:
     """Connections to the server of a URL. With `keeps`, they are reused."""
 
-    def __init__(
-        self, url: str, tls: ssl.SSLContext | None, *, keeps: bool, connect_seconds: float
-    ) -> None:
+    def __init__(self, url: str, tls: Tls | None, *, keeps: bool, connect_seconds: float) -> None:
         parts = urlsplit(url)
         self._host = _ascii_host(url)
         self._port = parts.port or (443 if tls else 80)
@@ -249,12 +250,13 @@ class DirectClient:
     async def _connect(self) -> _ServerConnection:
         loop = asyncio.get_running_loop()
         try:
+            tls = await _context_of(self._tls) if self._tls else None
             with anyio.fail_after(self._connect_seconds):
                 _, connection = await loop.create_connection(
                     _ServerConnection,
                     self._host,
                     self._port,
-                    ssl=self._tls,
+                    ssl=tls,
                     happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
                 )
         except TimeoutError as error:
@@ -267,6 +269,10 @@ class DirectClient:
         self._open.add(connection)
         connection.gone.add_done_callback(lambda _: self._open.discard(connection))
         return connection
+
+
+async def _context_of(tls: Tls) -> ssl.SSLContext:
+    return await asyncio.shield(asyncio.wrap_future(tls))  # others may wait for it, too
 
 
 def _ascii_host(url: str) -> str:
@@ -282,6 +288,24 @@ def _ascii_host(url: str) -> str:
 
 
 _IN_TARGET = "%/:@!$&'()*+,;=?[]"
+
+
+def start_tls_context() -> Tls:
+    """Make `tls_context` in a thread while the rest loads: reading all certificates of the system
+    takes as long. Raises `SettingsError`."""
+    made: Tls = Future()
+    if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
+        made.set_result(tls_context())
+        return made
+
+    def make() -> None:
+        try:
+            made.set_result(tls_context())
+        except BaseException as error:  # it is raised where the context is needed
+            made.set_exception(error)
+
+    Thread(target=make, name="certificates", daemon=True).start()
+    return made
 
 
 def tls_context() -> ssl.SSLContext:
