@@ -59,7 +59,7 @@ CASES: dict[str, Sequence[Answer]] = {
     "start": [[finish()]],
     "3-turns": turns(3),
     "30-turns": turns(30),
-    "200-turns": turns(199),  # as many requests as the default limit allows
+    "200-turns": turns(199),
     "one-list": [[call("list_files", path=".", recursive=True)], [finish()]],
     "one-search": [[call("search_files", path=".", regex="no such words")], [finish()]],
     "one-command": [[call("execute_command", command="echo 1 >> log.txt")], [finish()]],
