@@ -53,7 +53,16 @@ def test_an_invalid_address_is_refused(url: str):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("proxy", ["socks://u:secret@h:1080", "socks5://u:secret@h:1080"])
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "socks://u:secret@h:1080",
+        "socks5://u:secret@h:1080",
+        "http://u:secret@h:99999",
+        "http://u:secret@h:0",
+        "http://u:secret@h:one",
+    ],
+)
 async def test_a_proxy_that_cannot_be_used_is_refused_by_the_name_of_its_variable(
     proxy: str, monkeypatch: pytest.MonkeyPatch
 ):

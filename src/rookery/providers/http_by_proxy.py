@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 from anyio.streams.memory import MemoryObjectSendStream
@@ -12,6 +13,8 @@ from anyio.streams.memory import MemoryObjectSendStream
 from rookery.errors import SettingsError
 from rookery.providers.http_client import HttpFailure, HttpResponse, Item
 from rookery.providers.http_response import HttpAnswer
+
+_PROXIES = "http_proxy", "https_proxy", "all_proxy"
 
 
 class ProxyClient:
@@ -50,21 +53,30 @@ class _Response:
 
 def client_of_environment(**options: Any) -> httpx2.AsyncClient:
     """Raises `SettingsError` for a proxy that cannot be used."""
+    named = {name: value for name, value in os.environ.items() if name.lower() in _PROXIES}
     try:
-        return httpx2.AsyncClient(**options)
-    except (ImportError, ValueError, httpx2.InvalidURL) as error:
-        # not the error's text: a proxy's address may have a password
-        names = [
-            name
-            for name, value in os.environ.items()
-            if name.lower() in ("http_proxy", "https_proxy", "all_proxy")
-            and not value.startswith(("http://", "https://"))
-        ]
-        raise SettingsError(
-            f"The proxy in {' and '.join(names) or 'the environment'} cannot be used. Give one "
-            "that begins with http:// or https://. A proxy that begins with socks5:// needs the "
-            "package socksio."
-        ) from error
+        if all(map(_has_a_port, named.values())):
+            return httpx2.AsyncClient(**options)
+    except (ImportError, ValueError, httpx2.InvalidURL):
+        pass
+    # not the error's text: a proxy's address may have a password
+    wrong = [
+        name
+        for name, value in named.items()
+        if not (value.startswith(("http://", "https://")) and _has_a_port(value))
+    ]
+    raise SettingsError(
+        f"The proxy in {' and '.join(wrong) or 'the environment'} cannot be used. Give one "
+        "that begins with http:// or https://, with a port up to 65535. A proxy that begins "
+        "with socks5:// needs the package socksio."
+    )
+
+
+def _has_a_port(proxy: str) -> bool:
+    try:
+        return urlsplit(proxy if "://" in proxy else f"//{proxy}").port != 0
+    except ValueError:
+        return False
 
 
 @contextmanager
