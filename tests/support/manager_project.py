@@ -154,6 +154,17 @@ class Project:
                     found[int(entry.name)] = line
         return found
 
+    def orphans(self) -> list[int]:
+        """Processes in its folders that serve no session: after a kill, git and scripts of the
+        killed process, which may still write for a moment."""
+        found, sessions = [], self.processes()
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal() and int(entry.name) not in (os.getpid(), *sessions):
+                with suppress(OSError):
+                    if (entry / "cwd").readlink().is_relative_to(self.folder):
+                        found.append(int(entry.name))
+        return found
+
     def is_left_quiet(self) -> bool:
         """Whether all its processes end by themselves; kills those that do not."""
         deadline = time.monotonic() + PATIENCE

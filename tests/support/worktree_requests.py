@@ -1,6 +1,7 @@
 """A project with a repository, and a router for requests about its worktrees."""
 
 import signal
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -107,7 +108,7 @@ async def worktree_manager(project: Project, *, limit: int = 5) -> AsyncIterator
 
 
 def killed(project: Project, request: Asking[Any], point: str) -> None:
-    """Send a request to a manager that is killed at a kill point."""
+    """Send a request to a manager that is killed at a kill point, and wait for what it leaves."""
     with start_text(
         [str(project.path)],
         {**project.environ, "ROOKERY_KILLPOINT": point},
@@ -117,6 +118,10 @@ def killed(project: Project, request: Asking[Any], point: str) -> None:
     ) as process:
         said = process.communicate(timeout=PATIENCE)
         assert process.wait() == -signal.SIGKILL, said
+    deadline = time.monotonic() + PATIENCE
+    while left := project.orphans():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.01)
 
 
 async def until(holds: Callable[[], bool]) -> None:
