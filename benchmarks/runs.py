@@ -13,6 +13,8 @@ from typing import IO, Any
 
 from msgspec import Struct
 
+from support.spread_folders import spread_folders
+
 HERE = Path(__file__).parent
 ROOKERY = [str(Path(sys.executable).with_name("rookery"))]
 MIB = 1024 * 1024
@@ -84,6 +86,7 @@ class Track:
     """A folder with rookery's home and a workspace for each run."""
 
     def __init__(self, folder: Path, model: Model, files: dict[str, str]) -> None:
+        spread_folders(folder)  # so that what was deleted before does not slow down a run
         self._folder = folder
         self._model = model
         self._files = files
