@@ -11,7 +11,6 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
-from rookery import VERSION
 from rookery.app import use_declared_tools
 from rookery.app.briefing import Briefing, workspace_files
 from rookery.app.extra_tools import (
@@ -27,7 +26,6 @@ from rookery.app.open_models import Models, known_secrets
 from rookery.app.task_factory import make_task, parts_at, task_rules
 from rookery.core.facts import Event
 from rookery.core.levels import Level
-from rookery.core.queries import About, KnownContext
 from rookery.core.settings import Settings
 from rookery.core.text.output_preview import Hiding
 from rookery.engine.engine import Engine
@@ -49,6 +47,7 @@ if TYPE_CHECKING:
     from rookery.app.command_parts import CommandParts
     from rookery.checkpoints.checkpoints import ShadowCheckpoints
     from rookery.core.hosts import HostPort
+    from rookery.core.queries import About, KnownContext
     from rookery.diagnostics.servers import LanguageServers
     from rookery.governance.oversight import Oversight
     from rookery.platform.wardens import ForkedWardens
@@ -317,7 +316,7 @@ def _query_sources(parts: HostParts, choice: ModelChoice) -> QuerySources:
     browser = parts.browsers.new()
     parts.briefing.offer(parts.tools | ({browser.name: browser} if browser else {}))
     return QuerySources(
-        about=partial(_about, settings, choice, models, workspace, consent),
+        about=partial(_about, parts, choice),
         briefing=parts.briefing,
         models=models,
         store=parts.store,
@@ -332,7 +331,13 @@ def _query_sources(parts: HostParts, choice: ModelChoice) -> QuerySources:
     )
 
 
-async def _context(parts: HostParts, events: Sequence[Event]) -> KnownContext:
+def _about(parts: HostParts, choice: ModelChoice) -> "About":
+    from rookery.app.host_queries import about
+
+    return about(parts, choice)
+
+
+async def _context(parts: HostParts, events: Sequence[Event]) -> "KnownContext":
     from rookery.app.context_report import context_report
 
     return await context_report(parts, events)
@@ -356,31 +361,6 @@ async def _forget_files(store: TaskStore, places: Places, gone: Collection[str])
 
     with anyio.CancelScope(shield=True):
         await anyio.to_thread.run_sync(forget)
-
-
-def _about(
-    settings: Settings, choice: ModelChoice, models: Models, workspace: Path, consent: Consent
-) -> About:
-    allowances = {
-        "edits": settings.approve_edits,
-        "modes": settings.approve_modes,
-        "subtasks": settings.approve_subtasks,
-        "outside": consent.outside,
-        "protected": consent.protected,
-    }
-    return About(
-        version=VERSION,
-        workspace=str(workspace),
-        provider=choice.provider,
-        model=choice.name,
-        window=models.of("", "").model.window,
-        effort=settings.reasoning_effort,
-        automatic=consent.level is Level.AUTO,
-        level=consent.level,
-        trusted=consent.trusted,
-        mode=settings.mode,
-        allows=tuple(name for name, allowed in allowances.items() if allowed),
-    )
 
 
 def _git_config(workspace: Path, *, trusted: bool) -> str:

@@ -1,0 +1,231 @@
+"""The answers to what clients ask: looked up, nothing is changed."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+from msgspec.structs import replace
+
+from rookery import VERSION
+from rookery.app.briefing import Briefing
+from rookery.app.host import QuerySources
+from rookery.app.model_choice import ModelChoice
+from rookery.core.facts import Event, FilesChanged, FilesRestored
+from rookery.core.folds.task_state import fold
+from rookery.core.levels import CYCLE, Level
+from rookery.core.queries import (
+    About,
+    AskAbout,
+    AskCommands,
+    AskContext,
+    AskDifferences,
+    AskIntents,
+    AskModels,
+    AskModes,
+    AskPaths,
+    AskPermissions,
+    AskRehearsal,
+    AskRest,
+    AskServers,
+    AskTasks,
+    FileDifference,
+    FoundPath,
+    KnownCommand,
+    KnownMode,
+    KnownTask,
+    Permissions,
+    RestoreRehearsal,
+)
+from rookery.core.text.characters import best_matches
+from rookery.core.text.text_lines import line_diff
+from rookery.engine.engine import Engine
+from rookery.errors import CommandRejected, RookeryError
+
+if TYPE_CHECKING:
+    from rookery.app.local_host import HostParts
+    from rookery.storage.summary import TaskSummary
+
+
+class Answers:
+    """Disk access runs in worker threads."""
+
+    def __init__(self, engine: Engine, known: QuerySources) -> None:
+        self._engine = engine
+        self._known = known
+
+    async def to(self, query: object) -> object:
+        match query:
+            case AskAbout():
+                return self._known.about()
+            case AskRest():
+                return self._engine.is_idle
+            case AskModes():
+                return tuple(_modes(self._known.briefing))
+            case AskCommands():
+                return await anyio.to_thread.run_sync(self._commands)
+            case AskPermissions(task_id=task_id):
+                return await anyio.to_thread.run_sync(self._permissions, task_id)
+            case AskIntents():
+                return await self._known.intents()
+            case AskContext(task_id=task_id):
+                events = self._engine.events(task_id) if task_id else ()
+                return await self._known.context(events)
+            case AskServers():
+                return await anyio.to_thread.run_sync(self._known.servers)
+            case AskModels(local=local):
+                return await self._known.models.known(local=local)
+            case AskTasks(words=words, most=most):
+                return await anyio.to_thread.run_sync(self._tasks, words, most)
+            case AskPaths(letters=letters, most=most):
+                return await anyio.to_thread.run_sync(self._paths, letters, most)
+            case AskDifferences(task_id=task_id, since=since, until=until):
+                return await self._differences(task_id, since, until)
+            case AskRehearsal(task_id=task_id, to=to, overwrite=overwrite):
+                return await self._rehearsal(task_id, to, overwrite)
+            case _:
+                raise CommandRejected(f"This host cannot answer {type(query).__name__}.")
+
+    def _permissions(self, task_id: str) -> Permissions:
+        rules = self._engine.rules(task_id) if task_id else self._known.rules()
+        events = self._engine.events(task_id) if task_id else ()
+        sandboxed = self._known.can_be_offline()
+        return Permissions(
+            level=fold(events).level or self._known.about().level,
+            levels=tuple(each for each in CYCLE if sandboxed or each is not Level.SANDBOXED),
+            rules=tuple(rules.listed()),
+        )
+
+    def _commands(self) -> tuple[KnownCommand, ...]:
+        """List slash commands, then skills. A command hides a skill of the same name."""
+        commands = {
+            each.name: KnownCommand(
+                name=each.name,
+                description=each.description,
+                argument_hint=each.argument_hint,
+                source=each.origin,
+            )
+            for each in self._known.briefing.commands()
+        }
+        for skill in self._known.briefing.skills(self._known.about().mode):
+            command = KnownCommand(name=skill.name, description=skill.description, source="skill")
+            commands.setdefault(skill.name, command)
+        return tuple(commands.values())
+
+    def _tasks(self, words: str, most: int) -> tuple[KnownTask, ...]:
+        store, workspace = self._known.store, self._known.about().workspace
+        try:
+            if words.strip():
+                found = store.search(words, workspace)[:most]
+                return tuple(replace(_known(each.task), excerpt=each.snippet) for each in found)
+            return tuple(map(_known, store.list(workspace, hidden=False)[:most]))
+        except RookeryError as error:
+            raise CommandRejected(str(error)) from error
+
+    def _paths(self, letters: str, most: int) -> tuple[FoundPath, ...]:
+        known = self._known.paths()
+        return tuple(best_matches(known, letters, most, lambda each: each.path))
+
+    async def _differences(
+        self, task_id: str, since: int, until: int | None
+    ) -> tuple[FileDifference, ...]:
+        contents = self._known.contents
+        if contents is None:
+            raise CommandRejected("Checkpoints are turned off, so the changes are not known.")
+        first: dict[str, bytes | None] = {}
+        last: dict[str, bytes | None] = {}
+        try:
+            for before, after in _steps(self._engine.events(task_id), since, until):
+                for path, old, new in await contents(before, after):
+                    first.setdefault(path, old)
+                    last[path] = new
+        except RookeryError as error:
+            raise CommandRejected(str(error)) from error
+        return tuple(_difference(path, first[path], last[path]) for path in sorted(first))
+
+    async def _rehearsal(self, task_id: str, to: int, overwrite: bool) -> RestoreRehearsal:
+        done = await self._engine.rehearse(task_id, to, overwrite=overwrite)
+        return RestoreRehearsal(
+            written=tuple(each.path for each in done.effects if each.after),
+            removed=tuple(each.path for each in done.effects if not each.after),
+            kept=done.kept,
+            problem=done.problem,
+        )
+
+
+def about(parts: "HostParts", choice: ModelChoice) -> About:
+    settings, consent = parts.settings, parts.consent
+    allowances = {
+        "edits": settings.approve_edits,
+        "modes": settings.approve_modes,
+        "subtasks": settings.approve_subtasks,
+        "outside": consent.outside,
+        "protected": consent.protected,
+    }
+    return About(
+        version=VERSION,
+        workspace=str(parts.workspace),
+        provider=choice.provider,
+        model=choice.name,
+        window=parts.models.of("", "").model.window,
+        effort=settings.reasoning_effort,
+        automatic=consent.level is Level.AUTO,
+        level=consent.level,
+        trusted=consent.trusted,
+        mode=settings.mode,
+        allows=tuple(name for name, allowed in allowances.items() if allowed),
+    )
+
+
+def _modes(briefing: Briefing) -> Iterator[KnownMode]:
+    for mode in briefing.modes:
+        yield KnownMode(
+            slug=mode.slug,
+            name=mode.name,
+            when_to_use=mode.when_to_use or mode.description,
+            source=mode.source,
+        )
+
+
+def _known(task: "TaskSummary") -> KnownTask:
+    return KnownTask(
+        task_id=task.id,
+        title=task.title,
+        workspace=task.workspace,
+        parent=task.parent,
+        mode=task.mode,
+        status=task.status.value,
+        created=task.created,
+        updated=task.updated,
+        tokens_in=task.tokens_in,
+        tokens_out=task.tokens_out,
+        cost=task.cost,
+    )
+
+
+def _steps(events: Sequence[Event], since: int, until: int | None) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of checkpoints between which files changed, oldest first."""
+    for event in events:
+        match event.fact:
+            case (
+                FilesChanged(before=before, after=after) | FilesRestored(before=before, after=after)
+            ) if event.seq > since and (until is None or event.seq <= until) and before != after:
+                yield before, after
+            case _:
+                pass
+
+
+def _difference(path: str, old: bytes | None, new: bytes | None) -> FileDifference:
+    before, after = _text(old), _text(new)
+    diff = "" if before is None or after is None else line_diff(before, after).text
+    if old is None:
+        return FileDifference(path=path, change="added", diff=diff)
+    return FileDifference(path=path, change="changed" if new is not None else "removed", diff=diff)
+
+
+def _text(data: bytes | None) -> str | None:
+    """Decode a file's content: empty if it does not exist, None if it is binary."""
+    if data is None:
+        return ""
+    if b"\0" in data:
+        return None
+    return data.decode("utf-8", "replace")
