@@ -15,7 +15,6 @@ from rookery import PROJECT_FOLDER
 from rookery.app.model_choice import ModelChoice
 from rookery.core.blocks import ToolCall
 from rookery.core.limits import Limits
-from rookery.core.queries import KnownMcpServer
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Action, Permit
 from rookery.engine.ports.hooks import Hook
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from rookery.code_index.syntax import Outliner, SyntaxReader
     from rookery.core.hosts import HostPort
     from rookery.core.indexed_code import CodeHits, Definition, Outline
+    from rookery.core.queries import KnownMcpServer
     from rookery.providers.embeddings import EndpointEmbedder
     from rookery.web.web_tools import WebFetch
     from rookery.workspace.source_files import WorkspaceSources
@@ -284,10 +284,11 @@ async def _with_servers(
 
 def known_servers(
     settings: Settings, workspace: Path, places: Places, trusted: bool
-) -> tuple[KnownMcpServer, ...]:
+) -> "tuple[KnownMcpServer, ...]":
     """The configured MCP servers, the project's first."""
     if not places.any_mcp_servers(workspace):
         return ()
+    from rookery.core.queries import KnownMcpServer
     from rookery.mcp.server import overview
 
     _, found = overview(

@@ -20,7 +20,6 @@ from rookery.app.model_choice import (
 )
 from rookery.core.facts import FellBack
 from rookery.core.limits import Effort
-from rookery.core.queries import KnownModel
 from rookery.core.settings import Settings
 from rookery.core.text.output_preview import Hiding
 from rookery.engine.ports.model import ModelInfo, Provider
@@ -39,6 +38,7 @@ from rookery.providers.registry import (
 from rookery.storage.keys import FLAG, Key, all_keys, ask_keyring_again, keys_version
 
 if TYPE_CHECKING:
+    from rookery.core.queries import KnownModel
     from rookery.providers.observed_server import ObservedServer
 from pathlib import Path
 
@@ -110,7 +110,7 @@ class Models:
             self._notes[model] = assumption(self._settings, choice)
         return self._notes[model]
 
-    async def known(self, *, local: bool) -> tuple[KnownModel, ...]:
+    async def known(self, *, local: bool) -> "tuple[KnownModel, ...]":
         """List the default model, those of providers with a key, and those on this machine."""
         found = usable_models(self._settings, self._default, self._choose)
         if local:
@@ -152,7 +152,9 @@ class Models:
             return msgspec.structs.replace(self._default, model=model)
         return self._choose(_settings_for(provider, model, self._settings, self._default))
 
-    def _describe(self, provider: str, model: str) -> KnownModel:
+    def _describe(self, provider: str, model: str) -> "KnownModel":
+        from rookery.core.queries import KnownModel
+
         base_url = self._settings.base_url if provider == self._default.provider else None
         info = facts_about(self._settings, provider, model, base_url)
         return KnownModel(

@@ -10,7 +10,7 @@ are checked again every time.
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import anyio.to_thread
 from msgspec import Struct
@@ -19,13 +19,15 @@ from rookery.core.asks import AskKind, Decision, Ruling, allow, ask, deny
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.levels import Level
-from rookery.core.queries import KnownRule
 from rookery.engine.ports.actions import Action, Deed, Judgement
 from rookery.engine.ports.hooks import Hook, RuleBook
 from rookery.engine.ports.workspace import Place
 from rookery.errors import CommandRejected, ToolError
 from rookery.permissions.trust import FolderMark
 from rookery.platform.disk import KeptList
+
+if TYPE_CHECKING:
+    from rookery.core.queries import KnownRule
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 
@@ -197,7 +199,9 @@ class AllowRules:
     def prefixes(self) -> Sequence[str]:
         return [rule.command for rule in self._ours() if rule.tool == "prefix"]
 
-    def listed(self) -> Sequence[KnownRule]:
+    def listed(self) -> "Sequence[KnownRule]":
+        from rookery.core.queries import KnownRule
+
         rules = dict.fromkeys((*self._task_rules, *self._ours()))
         return [KnownRule(id=rule.id, text=rule.words) for rule in rules]
 

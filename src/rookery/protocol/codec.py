@@ -9,7 +9,8 @@ other than intended.
 import json
 import re
 from collections.abc import AsyncIterator
-from typing import Any, Protocol, TypeVar, cast, get_args
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
 
 import msgspec
 from msgspec.structs import fields as fields_of
@@ -25,10 +26,12 @@ from rookery.core.facts import (
     Unrecognised,
     Usage,
 )
-from rookery.core.queries import Asking, Query
 from rookery.core.text.characters import whole_values
 from rookery.core.text.terminal_text import counted
 from rookery.errors import CommandRejected
+
+if TYPE_CHECKING:
+    from rookery.core.queries import Asking, Query
 
 T = TypeVar("T")
 
@@ -45,7 +48,7 @@ class Host(Protocol):
         `CommandRejected` if the task is not open."""
         ...
 
-    async def query(self, query: Asking[T]) -> T:
+    async def query(self, query: "Asking[T]") -> T:
         """Answer a query. Raises `CommandRejected` if it cannot."""
         ...
 
@@ -66,16 +69,19 @@ FACTS: dict[str, type[Any]] = {
     kind_of(cls): cls for cls in get_args(Fact) if cls is not Unrecognised
 }
 COMMANDS: dict[str, type[Any]] = {kind_of(cls): cls for cls in get_args(Command)}
-QUERIES: dict[str, type[Any]] = {kind_of(cls): cls for cls in get_args(Query)}
-_KIND = {
-    cls: kind.encode()
-    for group in (BLOCKS, FACTS, COMMANDS, QUERIES)
-    for kind, cls in group.items()
-}
+_KIND = {cls: kind.encode() for group in (BLOCKS, FACTS) for kind, cls in group.items()}
 _FORMER = {"truncated": Condensed}
 """Former names of facts in old journals."""
 _encode_strictly = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+
+
+@cache
+def queries() -> dict[str, type[Any]]:
+    """The queries by kind. Journals need this module too, and no queries."""
+    from rookery.core.queries import Query
+
+    return {kind_of(cls): cls for cls in get_args(Query)}
 
 
 def _encode(value: object) -> bytes:
@@ -118,7 +124,7 @@ def command_from_json(fields: dict[str, Any]) -> Command:
     return cast(Command, _request_from(fields, COMMANDS, "command"))
 
 
-def query_to_json(query: Asking[Any]) -> bytes:
+def query_to_json(query: "Asking[Any]") -> bytes:
     return _encode({KIND: kind_of(type(query)), **given_fields(query)})
 
 
@@ -129,16 +135,16 @@ def given_fields(request: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, (value, usual) in held.items() if value != usual}
 
 
-def query_from_json(fields: dict[str, Any]) -> Query:
+def query_from_json(fields: dict[str, Any]) -> "Query":
     """Parse a query from decoded JSON. Raises `CommandRejected` with the reason."""
-    return cast(Query, _request_from(fields, QUERIES, "query"))
+    return cast("Query", _request_from(fields, queries(), "query"))
 
 
 def answer_to_json(answer: object) -> bytes:
     return _encode(answer)
 
 
-def answer_from_json(query: Asking[T], answer: object) -> T:
+def answer_from_json(query: "Asking[T]", answer: object) -> T:
     """Parse the answer to a query from decoded JSON. Raises `ValueError`."""
     (asking,) = (base for base in type(query).__orig_bases__)  # type: ignore[attr-defined]
     try:

@@ -17,14 +17,16 @@ from rookery.core.facts import IntentSelected, Todo
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.levels import Level
 from rookery.core.message import Message
-from rookery.protocol.codec import BLOCKS, COMMANDS, FACTS, PROTOCOL, QUERIES, kind_of
+from rookery.protocol.codec import BLOCKS, COMMANDS, FACTS, PROTOCOL, kind_of, queries
 from rookery.protocol.relay import PARTS
 from rookery.protocol.server import AS_EVENTS, AS_VIEW
 
 Schema: TypeAlias = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-_KINDS = {cls: kind for table in (BLOCKS, FACTS, COMMANDS, QUERIES) for kind, cls in table.items()}
+_KINDS = {
+    cls: kind for table in (BLOCKS, FACTS, COMMANDS, queries()) for kind, cls in table.items()
+}
 _PLAIN: dict[Any, Schema] = {
     str: {"type": "string"},
     int: {"type": "integer"},
@@ -50,11 +52,11 @@ _REQUEST_ID: Schema = {"type": ["integer", "number", "string", "null"]}
 def schema() -> Schema:
     made = Definitions()
     made.tagged("command", COMMANDS)
-    made.tagged("query", QUERIES)
+    made.tagged("query", queries())
     made.tagged("fact", FACTS)
     place = object_of({"seq": NUMBER, "sub": NUMBER, "ts": NUMBER})
     made.add("event", {"description": _EVENT, "allOf": [place, ref("fact")]})
-    for kind, cls in QUERIES.items():
+    for kind, cls in queries().items():
         made.add(f"answer_to_{kind}", made.of(answer_type(cls)))
     define_view(made)
     _define_messages(made)

@@ -26,10 +26,10 @@ from rookery.protocol.codec import (
     COMMANDS,
     LARGEST_NUMBER,
     PROTOCOL,
-    QUERIES,
     Host,
     answer_to_json,
     command_from_json,
+    queries,
     query_from_json,
 )
 from rookery.protocol.jsonrpc import (
@@ -118,7 +118,7 @@ AS_EVENTS, AS_VIEW = "events", "view"
 CAPABILITIES = {
     "follow": [AS_EVENTS, AS_VIEW],
     "send": list(COMMANDS),
-    "query": list(QUERIES),
+    "query": list(queries()),
 }
 _debug = logging.getLogger(__name__)
 

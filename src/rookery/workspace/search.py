@@ -23,7 +23,6 @@ import anyio
 import anyio.to_thread
 
 from rookery.core.limits import KIB, MIB, Limits
-from rookery.core.queries import FoundPath
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.lazy_pattern import lazy_pattern
@@ -31,6 +30,7 @@ from rookery.platform.own_programs import find_own_program
 from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:
+    from rookery.core.queries import FoundPath
     from rookery.workspace.source_files import FoundLines, Opener, OpenFile
     from rookery.workspace.tree import Tree, TreeEntry
 
@@ -154,8 +154,10 @@ class WorkspaceFinder:
             await self._search_all(regex, search)
         return search.report(out_of_time=time.cancelled_caught)
 
-    def paths(self) -> Sequence[FoundPath]:
+    def paths(self) -> "Sequence[FoundPath]":
         """All listed files and folders of the workspace, except those of version control."""
+        from rookery.core.queries import FoundPath
+
         found = [entry for level in self._tree("").breadth_first() for entry in level]
         return [
             FoundPath(path=entry.path, folder=entry.is_folder)

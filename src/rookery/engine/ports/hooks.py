@@ -15,13 +15,13 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered, Effect, Event, Fact
 from rookery.core.folds.task_record import TaskRecord
 from rookery.core.folds.task_state import TaskState
-from rookery.core.queries import KnownRule
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import Restored
 from rookery.errors import Denied
 
 if TYPE_CHECKING:
+    from rookery.core.queries import KnownRule
     from rookery.core.refusals import Refusal
 
 
@@ -231,7 +231,7 @@ class RuleBook(Protocol):
         """The first words of the commands that such rules allow."""
         ...
 
-    def listed(self) -> Sequence[KnownRule]:
+    def listed(self) -> "Sequence[KnownRule]":
         """All rules in force."""
         ...
 
