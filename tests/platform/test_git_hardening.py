@@ -7,7 +7,7 @@ import pytest
 
 from llm_server import LlmServer, call, finish
 from rookery.core.protected_paths import OBEYED_BY_GIT
-from rookery.platform.git_programs import ObeyedByGit
+from rookery.platform.git_folders import ObeyedByGit
 from rookery.workspace.boundaries import Boundaries
 from support.repositories import git
 from support.terminal_session import Installed

@@ -2,6 +2,10 @@
 
 `git commit` writes objects, refs, logs and the index. Hooks, configuration and attributes name
 programs that git runs later, also outside the sandbox. Links on the way to them are not followed.
+
+`ObeyedByGit` finds workspace files that git obeys because settings name them: a hooks folder,
+included settings, and scripts of filters and drivers. They need the same protection as `.git/hooks`
+and `.git/config`.
 """
 
 import os
@@ -12,6 +16,7 @@ from pathlib import Path
 
 from rookery import NAME
 from rookery.lazy_pattern import lazy_pattern
+from rookery.platform.paths import within
 
 PROGRAMS = ("hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir")
 """Parts of a git folder that must not be changed or created."""
@@ -192,3 +197,77 @@ def first_line(file: str) -> str:
     """The first line of a regular file; empty if there is none."""
     text = (regular_content(file, 4096) or b"").decode("utf-8", "surrogateescape")
     return text.split("\n", 1)[0]
+
+
+_MAY_NAME_PROGRAMS = lazy_pattern(
+    rb"hookspath|fsmonitor|\[\s*(?:include|filter|merge|diff|alias|credential|gpg|trailer)"
+    rb"|command|proxy|askpass|editor|tool|pack|vcs|update",
+    re.IGNORECASE,
+)
+
+
+class ObeyedByGit:
+    """The files git obeys in one workspace. Looked up again when a settings file has changed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        self._settings: tuple[str, ...] = ()
+        self._read_versions: object = None
+        self._places: tuple[str, ...] = ()
+
+    def covers(self, path: str) -> bool:
+        """Whether git obeys a path, which is relative to the workspace."""
+        return any(within(path, place) for place in self.places())
+
+    def places(self) -> tuple[str, ...]:
+        """Relative to the workspace; they need not exist."""
+        if self._read_versions is None or self._read_versions != self._versions():
+            files, places = self._named() if self._may_name_any() else ((), ())
+            self._settings, self._places = (*self._known_files(), *files), places
+            self._read_versions = self._versions()
+        return self._places
+
+    def _named(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        from rookery.platform.git_programs import named_by_settings
+
+        return named_by_settings(self._root, self._top)
+
+    def _may_name_any(self) -> bool:
+        if os.path.isfile(os.path.join(self._top, ".git")):
+            return True  # a linked worktree or a module, whose settings are elsewhere
+        return any(map(_may_name, self._known_files()))
+
+    def _known_files(self) -> tuple[str, ...]:
+        folder = common_folder(self._top) or os.path.join(self._top, ".git")
+        if not os.path.isdir(folder):
+            return ()
+        own = (os.path.join(folder, name) for name in ("config", "config.worktree"))
+        home = os.path.expanduser("~")
+        others = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+        users = (os.path.join(home, ".gitconfig"), os.path.join(others, "git", "config"))
+        return (*own, *users, "/etc/gitconfig")
+
+    def _versions(self) -> list[tuple[int, int] | None]:
+        return [_version(file) for file in self._settings]
+
+    @property
+    def _top(self) -> str:
+        """The top folder of the repository, which may be above the workspace."""
+        folders = (Path(self._root), *Path(self._root).parents)
+        return str(next((each for each in folders if os.path.lexists(each / ".git")), self._root))
+
+
+def _may_name(file: str) -> bool:
+    try:
+        with open(file, "rb") as opened:
+            return bool(_MAY_NAME_PROGRAMS.search(opened.read(_LARGEST_CONFIG)))
+    except OSError:
+        return False
+
+
+def _version(file: str) -> tuple[int, int] | None:
+    try:
+        there = os.stat(file)
+    except OSError:
+        return None
+    return there.st_mtime_ns, there.st_ino

@@ -3,9 +3,7 @@
 They are shown when a git command is approved, because it runs outside the sandbox. Reading settings
 runs nothing. Programs in the user's own settings are not listed.
 
-`ObeyedByGit` finds workspace files that git obeys because settings name them: a hooks folder,
-included settings, and scripts of filters and drivers. They need the same protection as `.git/hooks`
-and `.git/config`.
+`named_by_settings` finds the workspace files that settings name, for `ObeyedByGit`.
 """
 
 import os
@@ -16,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.lazy_pattern import lazy_pattern
-from rookery.platform.git_folders import common_folder, first_line, separate_folder
+from rookery.platform.git_folders import first_line, separate_folder
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.paths import within
 
@@ -69,12 +67,6 @@ _RUN_BY_GIT = lazy_pattern(
     "|".join((*(pattern for pattern, _ in _SETTINGS), r"alias\..*")), re.IGNORECASE | re.DOTALL
 )
 _BETWEEN_WORDS = lazy_pattern(r"[\s\"'`;&|<>(){}=!]+")
-_MAY_NAME_PROGRAMS = lazy_pattern(
-    rb"hookspath|fsmonitor|\[\s*(?:include|filter|merge|diff|alias|credential|gpg|trailer)"
-    rb"|command|proxy|askpass|editor|tool|pack|vcs|update",
-    re.IGNORECASE,
-)
-_LARGEST = 1024 * 1024
 
 
 class _Repository(Struct, frozen=True):
@@ -191,48 +183,23 @@ def _short(text: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
-class ObeyedByGit:
-    """The files git obeys in one workspace. Looked up again when a settings file has changed."""
+def named_by_settings(root: str, top: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files that hold git's settings, and the paths in the workspace that these name."""
+    files = _NamedFiles(root, top)
+    listed = files.listed()
+    origins = dict.fromkeys(origin for origin, _, _ in listed)
+    return tuple(origins), tuple(dict.fromkeys(files.named(listed)))
 
-    def __init__(self, root: Path) -> None:
-        self._root = str(root)
-        self._settings: tuple[str, ...] = ()
-        self._read_versions: object = None
-        self._places: tuple[str, ...] = ()
 
-    def covers(self, path: str) -> bool:
-        """Whether git obeys a path, which is relative to the workspace."""
-        return any(within(path, place) for place in self.places())
+class _NamedFiles:
+    """The files in a workspace that settings of git name. `top` is the top folder of the
+    repository, which may be above the workspace."""
 
-    def places(self) -> tuple[str, ...]:
-        """Relative to the workspace; they need not exist."""
-        if self._read_versions is None or self._read_versions != self._versions():
-            listed = self._listed() if self._may_name_any() else []
-            files = dict.fromkeys(origin for origin, _, _ in listed)
-            self._settings = (*self._known_files(), *files)
-            self._places = tuple(dict.fromkeys(self._named(listed)))
-            self._read_versions = self._versions()
-        return self._places
+    def __init__(self, root: str, top: str) -> None:
+        self._root = root
+        self._top = top
 
-    def _may_name_any(self) -> bool:
-        if os.path.isfile(os.path.join(self._top, ".git")):
-            return True  # a linked worktree or a module, whose settings are elsewhere
-        return any(map(_may_name, self._known_files()))
-
-    def _known_files(self) -> tuple[str, ...]:
-        folder = common_folder(self._top) or os.path.join(self._top, ".git")
-        if not os.path.isdir(folder):
-            return ()
-        own = (os.path.join(folder, name) for name in ("config", "config.worktree"))
-        home = os.path.expanduser("~")
-        others = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-        users = (os.path.join(home, ".gitconfig"), os.path.join(others, "git", "config"))
-        return (*own, *users, "/etc/gitconfig")
-
-    def _versions(self) -> list[tuple[int, int] | None]:
-        return [_version(file) for file in self._settings]
-
-    def _listed(self) -> list[tuple[str, str, str]]:
+    def listed(self) -> list[tuple[str, str, str]]:
         """The file, name and value of each setting."""
         program = find_own_program("git", Path(self._root))
         if not program:
@@ -248,7 +215,7 @@ class ObeyedByGit:
             if origin.startswith("file:")
         ]
 
-    def _named(self, listed: list[tuple[str, str, str]]) -> Iterator[str]:
+    def named(self, listed: list[tuple[str, str, str]]) -> Iterator[str]:
         for origin, key, text in listed:
             named = os.path.expanduser(text)
             if key.lower() == _HOOKS_PATH:
@@ -265,34 +232,12 @@ class ObeyedByGit:
             if "/" in word or os.path.isfile(path):
                 yield from self._inside(path)
 
-    @property
-    def _top(self) -> str:
-        """The top folder of the repository, which may be above the workspace."""
-        folders = (Path(self._root), *Path(self._root).parents)
-        return str(next((each for each in folders if os.path.lexists(each / ".git")), self._root))
-
     def _inside(self, path: str) -> Iterator[str]:
         for each in (os.path.normpath(path), os.path.realpath(path)):
             if within(each, self._root) and each != self._root:
                 yield os.path.relpath(each, self._root)
 
 
-def _may_name(file: str) -> bool:
-    try:
-        with open(file, "rb") as opened:
-            return bool(_MAY_NAME_PROGRAMS.search(opened.read(_LARGEST)))
-    except OSError:
-        return False
-
-
 def _pair(setting: str) -> tuple[str, str]:
     key, _, text = setting.partition("\n")
     return key, text
-
-
-def _version(file: str) -> tuple[int, int] | None:
-    try:
-        there = os.stat(file)
-    except OSError:
-        return None
-    return there.st_mtime_ns, there.st_ino

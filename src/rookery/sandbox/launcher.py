@@ -18,8 +18,8 @@ from rookery.engine.ports.actions import Action, GitUse, Permit, Plain, PlainCom
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.workspace import EntryFilter, Launch, WayOut, check_not_narrowed
 from rookery.platform import plain_runner
+from rookery.platform.git_folders import ObeyedByGit
 from rookery.platform.git_index import GitIndexes
-from rookery.platform.git_programs import ObeyedByGit
 from rookery.platform.own_programs import git_hardening, hardened, is_git, own_script, sub_command
 from rookery.platform.paths import within
 from rookery.sandbox.bubblewrap import SharedNetwork

@@ -24,7 +24,7 @@ from rookery.platform.paths import NamedPlaces, real_paths, within_any
 from rookery.workspace.paths import IgnoreFiles, IgnoreRules, Located, lexical, locate
 
 if TYPE_CHECKING:
-    from rookery.platform.git_programs import ObeyedByGit
+    from rookery.platform.git_folders import ObeyedByGit
 
 
 class Boundaries:
@@ -46,7 +46,7 @@ class Boundaries:
 
     @cached_property
     def obeyed_by_git(self) -> "ObeyedByGit":
-        from rookery.platform.git_programs import ObeyedByGit
+        from rookery.platform.git_folders import ObeyedByGit
 
         return ObeyedByGit(self.root)
 
