@@ -3,7 +3,7 @@
 import pytest
 
 from rookery.core.facts import Effect, FileVersion
-from rookery.permissions.restrictions import (
+from rookery.permissions.protected_changes import (
     protected_paths,
     protected_paths_under_mount_sandbox,
 )

@@ -38,7 +38,7 @@ from rookery.engine.ports.workspace import Checkpoint, Checkpoints, Restored, Un
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Act, Family, TaskDeps
 from rookery.permissions.approval import AllowRules, ApprovalGate
-from rookery.permissions.restrictions import protected_paths
+from rookery.permissions.protected_changes import protected_paths
 from rookery.platform.user_folders import find_places
 from rookery.providers.scripted import Line
 from rookery.storage.sessions import TaskArtifacts, TaskStore

@@ -27,7 +27,10 @@ from rookery.engine.ports.actions import Action, GitUse, Judgement, Permit
 from rookery.engine.ports.hooks import Hook, RuleBook
 from rookery.engine.ports.workspace import Launch, Shell
 from rookery.governance.layout import was_written
-from rookery.permissions.restrictions import protected_paths, protected_paths_under_mount_sandbox
+from rookery.permissions.protected_changes import (
+    protected_paths,
+    protected_paths_under_mount_sandbox,
+)
 from rookery.platform.git_folders import own_repository
 from rookery.platform.git_index import checked_out
 from rookery.platform.git_programs import git_programs

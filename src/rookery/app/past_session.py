@@ -21,7 +21,7 @@ from rookery.engine.ports.hooks import SessionHook
 from rookery.engine.ports.workspace import Restored
 from rookery.engine.undo import Undo
 from rookery.errors import StorageError
-from rookery.permissions.restrictions import protected_paths
+from rookery.permissions.protected_changes import protected_paths
 from rookery.platform.user_folders import Places
 from rookery.storage.journal import Journals
 from rookery.storage.sessions import TaskStore
