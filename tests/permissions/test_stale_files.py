@@ -19,7 +19,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.task_record import KnownFiles, TaskRecord
 from rookery.engine.ports.actions import Action
-from rookery.permissions.stale_files import StaleGuard
+from rookery.permissions.restrictions import StaleGuard
 from support.actions import never
 
 pytestmark = pytest.mark.anyio

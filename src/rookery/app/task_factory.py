@@ -24,8 +24,13 @@ from rookery.engine.ports.tool import Tool
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Family, HidingShell, TaskDeps
 from rookery.permissions.approval import AllowRules, ApprovalGate
-from rookery.permissions.restrictions import DeniedTools, ModeLimits, Restrictions, TrustGate
-from rookery.permissions.stale_files import StaleGuard
+from rookery.permissions.restrictions import (
+    DeniedTools,
+    ModeLimits,
+    Restrictions,
+    StaleGuard,
+    TrustGate,
+)
 from rookery.permissions.trust import never_trusted
 from rookery.platform.disk import put
 from rookery.prompting.environment import (

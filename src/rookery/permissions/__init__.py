@@ -1,6 +1,6 @@
 """Trust, approval, restrictions and stale files.
 
-Each module is a hook (`ApprovalGate`, `Restrictions`, `StaleGuard`, `TrustGate`) or stores what the
-user allowed. A hook rules on an action and cannot act. Nothing here widens what a mode or a
+The hooks are `ApprovalGate` in `approval` and those in `restrictions`; `trust` stores which folders
+the user trusts. A hook rules on an action and cannot act. Nothing here widens what a mode or a
 restriction forbids.
 """
