@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from rookery.core.folds.history import history
-from rookery.storage.journal import read_record
-from rookery.storage.journal_contents import SNAPSHOT
+from rookery.storage.journal_contents import SNAPSHOT, read_record
 from rookery.storage.verify import verify
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"

@@ -16,7 +16,8 @@ from rookery.governance.project import open_project
 from rookery.governance.recorder import Recorder
 from rookery.governance.scope.call_verdict import CallVerdict
 from rookery.platform.user_folders import Places
-from rookery.storage.journal import Journal, Journals
+from rookery.storage.journal import Journal
+from rookery.storage.sessions import Journals
 from support.sample_ledgers import damage_line
 
 

@@ -21,9 +21,9 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.task_state import fold
 from rookery.errors import SettingsError
+from rookery.storage.journal import TaskLock
 from rookery.storage.session_copies import fork, settled_up_to
 from rookery.storage.sessions import TaskArtifacts
-from rookery.storage.task_lock import TaskLock
 from rookery.storage.verify import verify
 from support.stored_sessions import CHILD, FACTS_OF_PARENT, PARENT, keep, keep_family, store
 

@@ -15,7 +15,8 @@ from rookery.governance.ledger.recovery import hash_of_file
 from rookery.governance.ledger.state_files import KnownHeads
 from rookery.governance.ledger.verification import audit
 from rookery.governance.ledger.verify_ledger import Report
-from rookery.storage.journal import Journal, Journals
+from rookery.storage.journal import Journal
+from rookery.storage.sessions import Journals
 
 WRITER = Writer(name="rookery", version="1.0.0")
 GOLDEN = """

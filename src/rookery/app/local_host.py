@@ -37,8 +37,7 @@ from rookery.errors import StorageError
 from rookery.platform.git_folders import is_worktree_of_agent, own_repository, repository_config
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.user_folders import Places
-from rookery.storage.journal import Journals
-from rookery.storage.sessions import TaskStore
+from rookery.storage.sessions import Journals, TaskStore
 from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder

@@ -23,8 +23,7 @@ from rookery.engine.undo import Undo
 from rookery.errors import StorageError
 from rookery.permissions.protected_changes import protected_paths
 from rookery.platform.user_folders import Places
-from rookery.storage.journal import Journals
-from rookery.storage.sessions import TaskStore
+from rookery.storage.sessions import Journals, TaskStore
 
 
 class PastSession(Struct, frozen=True):

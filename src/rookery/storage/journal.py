@@ -7,8 +7,8 @@ process dies. docs/journal.md describes the file.
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,7 +26,8 @@ from rookery.platform.disk import (
     sync,
     sync_folder,
 )
-from rookery.storage.journal_contents import JournalContents
+from rookery.platform.locks import lock_within, open_lock, try_lock
+from rookery.storage.journal_contents import JournalContents, unreadable
 from rookery.storage.journal_lines import (
     FORMAT,
     JOURNAL,
@@ -36,16 +37,94 @@ from rookery.storage.journal_lines import (
     SyncRule,
     counting_lines,
     line_from,
-    lost_lines,
     never_started,
     opened_journal,
     pieces_of,
     report,
     set_aside,
 )
-from rookery.storage.task_lock import TaskLock, is_locked
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+SECONDS_OF_A_LOOK = 0.25
+"""Longer than `is_locked` takes, which holds the lock for a moment."""
+
+
+class TaskLock:
+    """Held from construction until `release`. Readers need none.
+
+    The file beside the journal says who holds the lock, for error messages. It means nothing once
+    the lock is free.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = path = folder / "lock"
+        try:
+            self._fd = open_lock(path)
+        except FileNotFoundError as error:
+            raise StorageError(f"No such session: {folder.name}.") from error
+        except OSError as error:
+            raise StorageError(
+                f"Session {folder.name} cannot be opened: {path} is not writable "
+                f"({reason(error)}). Make its folder writable, or start a new session "
+                "elsewhere."
+            ) from error
+        try:
+            self._take(path)
+        except BaseException:
+            self.release()
+            raise
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the lock file has not been deleted or replaced."""
+        try:
+            return os.path.samestat(os.fstat(self._fd), self._path.stat())
+        except OSError:
+            return False
+
+    def release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _take(self, path: Path) -> None:
+        task = path.parent.name
+        try:
+            if not lock_within(self._fd, SECONDS_OF_A_LOOK):
+                raise StorageError(
+                    f"Session {task} is open in {self._holder()}. Close it there, or start another."
+                )
+            if not self.in_place:
+                raise FileNotFoundError(path)
+            self._sign()
+        except FileNotFoundError as error:
+            raise StorageError(f"No such session: {task}.") from error  # just deleted
+        except OSError as error:
+            raise StorageError(
+                f"Session {task} cannot be opened: {path} cannot be locked ({reason(error)})."
+            ) from error
+
+    def _sign(self) -> None:
+        name = f"{os.getpid()} {os.uname().nodename}\n".encode()
+        with suppress(OSError):  # a courtesy: a full disk must not keep a task from being deleted
+            os.pwrite(self._fd, name, 0)
+            os.ftruncate(self._fd, len(name))
+
+    def _holder(self) -> str:
+        pid, _, host = os.pread(self._fd, 300, 0).decode(errors="replace").strip().partition(" ")
+        return f"process {pid} on {host}" if pid.isdecimal() else "another process"
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process works on the task in the folder."""
+    try:
+        fd = os.open(folder / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not try_lock(fd, shared=True)
+    finally:
+        os.close(fd)
 
 
 class Journal:
@@ -104,7 +183,7 @@ class Journal:
                 remove_unfinished(folder / "blobs")
                 undo.pop_all()
         except OSError as error:
-            raise _unreadable(folder, error) from error
+            raise unreadable(folder, error) from error
         journal.recovered = report(folder, contents.on_record)
         if contents.format > FORMAT:
             journal._refusal = (
@@ -245,36 +324,6 @@ class Journal:
         )
 
 
-class Journals:
-    """The journals of all tasks, by folder."""
-
-    def __init__(self, folder_of: Callable[[str], Path]) -> None:
-        self._folder_of = folder_of
-
-    def events_of(self, task_id: str) -> list[Event] | None:
-        folder = self._folder_of(task_id)
-        if is_locked(folder):
-            return None
-        return list(read_events(folder)) if (folder / JOURNAL).exists() else []
-
-    def lost_lines(self, task_id: str) -> int:
-        folder = self._folder_of(task_id)
-        try:
-            return lost_lines(folder, held=is_locked(folder))
-        except OSError as error:
-            raise _unreadable(folder, error) from error
-
-
-def read_record(folder: Path) -> TaskRecord:
-    """The valid events of a stored task, and what is known from them. Needs no lock."""
-    try:
-        contents = JournalContents.read(folder)
-        contents.save()
-        return contents.record
-    except OSError as error:
-        raise _unreadable(folder, error) from error
-
-
 def read_events(folder: Path) -> Iterator[Event]:
     """The valid events of a stored task. Needs no lock."""
     try:
@@ -282,21 +331,12 @@ def read_events(folder: Path) -> Iterator[Event]:
             for line in counting_lines(file, Blobs(folder / "blobs")):
                 yield line.event
     except OSError as error:
-        raise _unreadable(folder, error) from error
+        raise unreadable(folder, error) from error
 
 
 def _opened_to_append(folder: Path) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(folder / JOURNAL, flags, PRIVATE_FILE)
-
-
-def _unreadable(folder: Path, error: OSError) -> StorageError:
-    if isinstance(error, FileNotFoundError):
-        return StorageError(f"No such session: {folder.name}.")
-    return StorageError(
-        f"The journal of session {folder.name} cannot be read ({reason(error)}). "
-        f"Check the permissions of {folder} and the disk it is on."
-    )
 
 
 def _unwritten(folder: Path, error: OSError) -> StorageError:

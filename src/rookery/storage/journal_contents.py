@@ -27,7 +27,7 @@ from rookery.core.folds.task_record import KnownFiles, TaskRecord
 from rookery.core.folds.task_state import TaskState
 from rookery.errors import StorageError
 from rookery.faults import kp
-from rookery.platform.disk import put
+from rookery.platform.disk import put, reason
 from rookery.storage.journal_lines import (
     ASIDE,
     FORMAT,
@@ -251,3 +251,22 @@ def _maker() -> bytes:
     except OSError:
         digest.update(os.urandom(32))
     return digest.digest()
+
+
+def read_record(folder: Path) -> TaskRecord:
+    """The valid events of a stored task, and what is known from them. Needs no lock."""
+    try:
+        contents = JournalContents.read(folder)
+        contents.save()
+        return contents.record
+    except OSError as error:
+        raise unreadable(folder, error) from error
+
+
+def unreadable(folder: Path, error: OSError) -> StorageError:
+    if isinstance(error, FileNotFoundError):
+        return StorageError(f"No such session: {folder.name}.")
+    return StorageError(
+        f"The journal of session {folder.name} cannot be read ({reason(error)}). "
+        f"Check the permissions of {folder} and the disk it is on."
+    )

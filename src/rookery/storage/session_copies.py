@@ -16,9 +16,9 @@ from rookery.core.facts import Event, Fact, Noted, Rewound, TaskOpened, next_eve
 from rookery.errors import SettingsError, StorageError
 from rookery.faults import kp
 from rookery.platform.disk import private_folder, put, reason, sync_folder
+from rookery.storage.journal import TaskLock
 from rookery.storage.journal_lines import JOURNAL, LONGEST, Blobs, line_from
 from rookery.storage.sessions import OUTPUT_FOLDER, TaskStore
-from rookery.storage.task_lock import TaskLock
 
 _UNFINISHED = ".forking-"
 

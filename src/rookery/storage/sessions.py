@@ -24,9 +24,9 @@ from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason, sync_folder
 from rookery.platform.own_programs import ProgramTimeout, run_program
 from rookery.platform.user_folders import HOME_VARIABLE, Places
-from rookery.storage.journal import Journal, read_events, read_record
-from rookery.storage.journal_lines import JOURNAL, never_started
-from rookery.storage.task_lock import TaskLock, is_locked
+from rookery.storage.journal import Journal, TaskLock, is_locked, read_events
+from rookery.storage.journal_contents import read_record, unreadable
+from rookery.storage.journal_lines import JOURNAL, lost_lines, never_started
 
 if TYPE_CHECKING:
     from rookery.storage.index import SearchHit, SessionIndex
@@ -213,6 +213,26 @@ def _hashes_in(folder: Path) -> set[str]:
         return {known.decode() for known in _HASH.findall((folder / JOURNAL).read_bytes())}
     except FileNotFoundError:
         return set()
+
+
+class Journals:
+    """The journals of all tasks, by folder."""
+
+    def __init__(self, folder_of: Callable[[str], Path]) -> None:
+        self._folder_of = folder_of
+
+    def events_of(self, task_id: str) -> list[Event] | None:
+        folder = self._folder_of(task_id)
+        if is_locked(folder):
+            return None
+        return list(read_events(folder)) if (folder / JOURNAL).exists() else []
+
+    def lost_lines(self, task_id: str) -> int:
+        folder = self._folder_of(task_id)
+        try:
+            return lost_lines(folder, held=is_locked(folder))
+        except OSError as error:
+            raise unreadable(folder, error) from error
 
 
 class TaskArtifacts:

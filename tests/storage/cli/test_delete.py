@@ -9,7 +9,7 @@ import pytest
 
 from rookery.cli.main import run
 from rookery.core.facts import TaskOpened
-from rookery.storage.task_lock import TaskLock
+from rookery.storage.journal import TaskLock
 from support.stored_sessions import CHILD, GRANDCHILD, OTHER, PARENT, keep, keep_family, store
 from support.terminal_session import COMMAND, Installed, TerminalSession
 

@@ -39,7 +39,7 @@ from rookery.platform.locks import LockTimeout
 from rookery.platform.own_programs import find_own_program, read_settings
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.cli.session_listing import paint_for_output
-from rookery.storage.journal import Journals
+from rookery.storage.sessions import Journals
 from rookery.storage.settings_files import find_settings
 
 TASK = f"{NAME}-trace"

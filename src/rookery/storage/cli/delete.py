@@ -27,9 +27,9 @@ from rookery.storage.cli.session_listing import (
     short_ids,
     workspace_option,
 )
+from rookery.storage.journal import TaskLock
 from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import TaskSummary
-from rookery.storage.task_lock import TaskLock
 
 MOST_NAMED = 10
 _AGE = re.compile(r"(\d{1,6})\s*(h|d|w)")

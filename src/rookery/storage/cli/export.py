@@ -31,8 +31,7 @@ from rookery.protocol.transcript_page import as_damage, as_heading, as_html, as_
 from rookery.protocol.transcript_text import TranscriptPassage, as_markdown, passages
 from rookery.storage.cli.session_commands import harmless_json, header
 from rookery.storage.cli.session_listing import chosen_session, family_of, title, workspace_option
-from rookery.storage.journal import Journals
-from rookery.storage.sessions import TaskStore
+from rookery.storage.sessions import Journals, TaskStore
 from rookery.storage.summary import TaskSummary
 
 DocumentForm: TypeAlias = Form | Literal["jsonl"]
