@@ -19,7 +19,7 @@ from rookery.core.facts import (
     TaskOpened,
     ToolFinished,
 )
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.settings import Settings
 from rookery.protocol.attend import Response, Say
 from support.agent_sessions import (

@@ -7,7 +7,7 @@ import pytest
 from rookery.core.asks import AskKind
 from rookery.core.commands import SwitchApproval
 from rookery.core.facts import Asked
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.settings import Settings
 from rookery.protocol.attend import Response, Say
 from support.agent_sessions import TASK, Watch, say, script, tool

@@ -12,7 +12,7 @@ from rookery.core.facts import (
     Asked,
 )
 from rookery.core.folds.points import last_change
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.protocol.attend import Response, Say
 from support.agent_sessions import (
     OTHER,

@@ -1,6 +1,6 @@
 import pytest
 
-from rookery.core.levels import CYCLE, Level, level_named, next_level
+from rookery.core.modes import CYCLE, Level, level_named, next_level
 
 WORDS = {
     "ask": Level.ASK,

@@ -26,7 +26,7 @@ from rookery.core.facts import (
 from rookery.core.folds.history import history
 from rookery.core.folds.points import Point, last_change, points
 from rookery.core.folds.view import View, see
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.undo_plan import Unsettled, steps_since, unsettled, was_started
 
 

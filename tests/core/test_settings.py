@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import asdict, fields
 
 from rookery.core import settings_sections as module
-from rookery.core.levels import Level
 from rookery.core.limits import Limits
+from rookery.core.modes import Level
 from rookery.core.settings import Settings
 from rookery.core.settings_reference import (
     PROJECT_MAY,

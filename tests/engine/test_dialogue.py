@@ -7,7 +7,7 @@ import pytest
 from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import Answer
 from rookery.core.facts import Answered, Asked, OfferWithdrawn
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected

@@ -7,7 +7,7 @@ import pytest
 from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import AgentTask, Change
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.engine.ports.actions import Action, Judgement, Pipeline, PlainCommand
 from rookery.engine.ports.workspace import Place
 from rookery.permissions.approval import EMPTY, AllowRules, ApprovalGate

@@ -7,8 +7,7 @@ import pytest
 from rookery.core.asks import Decision, strictest
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
-from rookery.core.levels import Level
-from rookery.core.modes import BUILT_IN, find_mode
+from rookery.core.modes import BUILT_IN, Level, find_mode
 from rookery.engine.ports.actions import Action
 from rookery.permissions.approval import ApprovalGate
 from rookery.permissions.restrictions import ModeLimits

@@ -14,7 +14,7 @@ import pytest
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.plain.keyboard import Keyboard
 from rookery.plain.prompter import LEFT_AT_PROMPT, Prompter
 from rookery.plain.screen import Screen

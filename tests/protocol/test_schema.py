@@ -17,7 +17,7 @@ from rookery.core.facts import (
     TextStreamed,
     Usage,
 )
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.protocol.codec import COMMANDS, FACTS, queries
 from rookery.protocol.jsonrpc import (
     FAILED,

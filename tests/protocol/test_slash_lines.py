@@ -38,7 +38,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.protocol.client_commands import (
     HELP,
     LineOutcome,

@@ -23,7 +23,7 @@ from rookery.core.asks import AskKind
 from rookery.core.commands import Answer as Reply
 from rookery.core.commands import OpenTask, Speak
 from rookery.core.facts import Asked
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.engine.engine import Engine
 from rookery.platform.user_folders import find_places
 from rookery.storage.sessions import TaskStore

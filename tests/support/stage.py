@@ -24,9 +24,8 @@ from rookery.core.commands import (
 )
 from rookery.core.facts import Asked, ChildBegan, Event, Fact, FellBack, Gathered
 from rookery.core.folds.task_state import TaskState
-from rookery.core.levels import Level
 from rookery.core.limits import Limits
-from rookery.core.modes import BUILT_IN
+from rookery.core.modes import BUILT_IN, Level
 from rookery.core.next_step import TurnRules
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine

@@ -37,7 +37,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.queries import AskAbout, AskPaths, FoundPath
 from rookery.protocol.attend import Fate, RunEnd
 from support.scripted_host import ABOUT

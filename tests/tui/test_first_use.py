@@ -29,8 +29,8 @@ from rookery.core.facts import (
     StepCancelled,
     TextStreamed,
 )
-from rookery.core.levels import Level
 from rookery.core.limits import KEY_NOT_ACCEPTED, FailureKind
+from rookery.core.modes import Level
 from rookery.core.queries import AskCommands, AskModels, KnownCommand, KnownModel
 from rookery.errors import CommandRejected, StorageError
 from rookery.tui.app import FullScreen, StartOptions

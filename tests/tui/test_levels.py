@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, SwitchApproval
 from rookery.core.facts import Answered, Asked, CompletionOffered, switched_to
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.queries import AskPermissions, KnownRule, Permissions
 from support.tui_scenes import COMMAND, EDIT
 from support.tui_session import play

@@ -25,7 +25,7 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.instructions import WEBHOOK_TEXT, quoted
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.engine.ports.tool import WebFindings, WebHit
 from rookery.web.page_sources import is_named
 from rookery.web.search_engines import report

@@ -22,7 +22,7 @@ from rookery.app.additions import AddedHook, Additions, Veto
 from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice, choose_model
 from rookery.core.commands import Command, OpenTask, ReopenTask
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.settings import Settings
 from rookery.engine.ports.model import Provider
 from rookery.engine.ports.tool import Tool

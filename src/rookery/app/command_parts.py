@@ -19,7 +19,7 @@ from rookery.commands.prefixes import prefix_in
 from rookery.commands.rules import CommandRules, NetworkGate
 from rookery.core.facts import Effect, Noted, Reminded
 from rookery.core.hosts import faulty_entries
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.settings import Settings
 from rookery.core.undo_plan import approved_by_user, background_commands, was_started
 from rookery.engine.event_log import EventLog

@@ -25,7 +25,7 @@ from rookery.core.commands import (
     SwitchModel,
 )
 from rookery.core.facts import Event, Noted
-from rookery.core.levels import NO_SANDBOX, Level
+from rookery.core.modes import NO_SANDBOX, Level
 from rookery.engine.engine import Engine
 from rookery.engine.ports.hooks import RuleBook
 from rookery.errors import CommandRejected, SettingsError, StorageError

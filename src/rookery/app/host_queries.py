@@ -12,7 +12,7 @@ from rookery.app.host import QuerySources
 from rookery.app.model_choice import ModelChoice
 from rookery.core.facts import Event, FilesChanged, FilesRestored
 from rookery.core.folds.task_state import fold
-from rookery.core.levels import CYCLE, Level
+from rookery.core.modes import CYCLE, Level
 from rookery.core.queries import (
     About,
     AskAbout,

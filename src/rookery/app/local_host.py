@@ -25,7 +25,7 @@ from rookery.app.model_choice import ModelChoice
 from rookery.app.open_models import Models, known_secrets
 from rookery.app.task_factory import make_task, parts_at, task_rules
 from rookery.core.facts import Event
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.settings import Settings
 from rookery.core.text.output_preview import Hiding
 from rookery.engine.engine import Engine

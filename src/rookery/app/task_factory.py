@@ -15,7 +15,7 @@ import anyio.lowlevel
 from rookery.app.briefing import Briefing, workspace_files
 from rookery.app.task_hooks import CommandHooks, LookedUpHooks
 from rookery.core.facts import Answered, Effect, Event, Noted, RequestStarted, TaskOpened, UserSpoke
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.next_step import TurnRules
 from rookery.core.undo_plan import background_commands
 from rookery.engine.event_log import EventLog

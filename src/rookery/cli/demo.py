@@ -20,7 +20,7 @@ from rookery.cli.run import run_client
 from rookery.cli.run_options import Run
 from rookery.cli.terminal_run import AttendedTask
 from rookery.core.commands import OpenTask
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places, temporary_places
 from rookery.storage.sessions import TaskStore

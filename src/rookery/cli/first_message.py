@@ -13,7 +13,7 @@ from rookery.app.model_choice import ModelChoice
 from rookery.app.open_models import usable_models
 from rookery.cli.run_options import RunFolder
 from rookery.core.commands import OpenTask
-from rookery.core.levels import CYCLE, level_named
+from rookery.core.modes import CYCLE, level_named
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError

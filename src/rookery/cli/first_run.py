@@ -15,7 +15,7 @@ from rookery import NAME
 from rookery.app.model_choice import ModelChoice, NoKey, NoModelNamed, choose_model
 from rookery.cli.command_line import between_words
 from rookery.cli.options import FrontEnd, Options
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError, StorageError, ToolError

@@ -14,7 +14,7 @@ from msgspec import Struct
 from rookery.cli.main import FORMATS, PICK_SESSION
 from rookery.cli.streams import piped_input
 from rookery.core.instructions import PIPED_TEXT, quoted
-from rookery.core.levels import Level, level_named
+from rookery.core.modes import Level, level_named
 from rookery.core.text.characters import as_utf8
 from rookery.errors import SettingsError
 

@@ -26,7 +26,7 @@ from rookery.core.facts import (
     TaskOpened,
     ToolStarted,
 )
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import (
     CommandRejected,

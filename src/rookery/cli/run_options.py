@@ -27,8 +27,8 @@ from rookery.core.event_list import EventList
 from rookery.core.facts import RequestStarted, TaskOpened
 from rookery.core.folds.task_record import TaskRecord
 from rookery.core.folds.task_state import TaskState
-from rookery.core.levels import GUARD, KEPT, NO_SANDBOX, Level
 from rookery.core.limits import NOT_AT_ALL
+from rookery.core.modes import GUARD, KEPT, NO_SANDBOX, Level
 from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.output_preview import Hiding

@@ -10,7 +10,7 @@ from rookery.cli.first_run import note
 from rookery.cli.reports import RunReport, TextReport
 from rookery.cli.run_options import Run
 from rookery.core.commands import Cancel
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.errors import CommandRejected
 from rookery.protocol.attend import (
     Display,

@@ -15,8 +15,8 @@ from msgspec.structs import fields
 
 from rookery.core.asks import Choice, Reply
 from rookery.core.blocks import Image
-from rookery.core.levels import Level
 from rookery.core.limits import Effort
+from rookery.core.modes import Level
 
 KIND = "kind"
 _LONGEST_SHOWN = 60

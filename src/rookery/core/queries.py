@@ -8,8 +8,8 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from rookery.core.levels import Level
 from rookery.core.limits import Effort
+from rookery.core.modes import Level
 
 T = TypeVar("T")
 

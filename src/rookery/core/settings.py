@@ -11,8 +11,8 @@ from typing import Annotated, TextIO
 import msgspec
 from msgspec import Meta
 
-from rookery.core.levels import Level
 from rookery.core.limits import MIB, Effort, Limits
+from rookery.core.modes import Level
 from rookery.core.settings_sections import (
     USUAL,
     Address,

@@ -36,7 +36,7 @@ from rookery.core.facts import (
     TaskOpened,
     UserSpoke,
 )
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.text.output_preview import Hiding
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.hooks import SessionHook

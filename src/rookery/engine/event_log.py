@@ -30,7 +30,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.task_record import KnownFiles
 from rookery.core.folds.task_state import TaskState
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.replies import failed
 from rookery.engine.ports.actions import Outcome
 from rookery.engine.ports.hooks import LogStore

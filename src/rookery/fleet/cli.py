@@ -27,7 +27,7 @@ import msgspec
 from rookery import NAME
 from rookery.cli.command_line import json_option
 from rookery.cli.main import hide_key
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
 

@@ -30,7 +30,7 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.folds.task_state import fold
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.settings import Settings
 from rookery.errors import RookeryError, first_error
 from rookery.faults import kp

@@ -18,7 +18,7 @@ from msgspec import Struct
 from rookery.core.asks import AskKind, Decision, Ruling, allow, ask, deny
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.engine.ports.actions import Action, Deed, Judgement
 from rookery.engine.ports.hooks import Hook, RuleBook
 from rookery.engine.ports.workspace import Place

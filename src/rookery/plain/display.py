@@ -49,7 +49,7 @@ from rookery.core.facts import (
     Waiting,
 )
 from rookery.core.folds.run_tallies import added
-from rookery.core.levels import GUARD, Level
+from rookery.core.modes import GUARD, Level
 from rookery.core.replies import STOPPED_BY_USER, denied, new_problems, restored_files, sentence_in
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.core.text.terminal_text import harmless, harmless_line

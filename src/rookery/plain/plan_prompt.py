@@ -4,7 +4,7 @@ import os
 from collections.abc import Awaitable, Callable
 
 from rookery.core.facts import Asked
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.plans import BARE_ANSWERS, comment_on, plan_steps
 from rookery.core.text.terminal_text import harmless, visible_line
 from rookery.plain.screen import LEFT_AT_PROMPT, Screen

@@ -14,7 +14,7 @@ import anyio
 from rookery.core.asks import AskKind, Choice, question_lines, reply_of
 from rookery.core.commands import Speak
 from rookery.core.facts import Asked, Event
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.queries import AskContext, AskDifferences, AskPermissions
 from rookery.core.text.terminal_text import (
     folded_diff,

@@ -38,7 +38,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
 

@@ -41,7 +41,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.points import NOTHING_TO_UNDO, last_change, points
 from rookery.core.folds.view import View, see
-from rookery.core.levels import ALWAYS_ASK, CYCLE, Level, level_named
+from rookery.core.modes import ALWAYS_ASK, CYCLE, Level, level_named
 from rookery.core.queries import Permissions
 from rookery.core.text.terminal_text import visible_line
 from rookery.protocol.slash_words import ALIASES, ANSWERS, IN_PLAIN, only_in_a_session

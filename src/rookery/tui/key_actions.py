@@ -12,7 +12,7 @@ from textual.widget import Widget
 from rookery.core.asks import AskKind
 from rookery.core.commands import SwitchApproval, SwitchMode
 from rookery.core.facts import Asked
-from rookery.core.levels import GUARD, Level, next_level
+from rookery.core.modes import GUARD, Level, next_level
 from rookery.core.queries import AskModes, AskPermissions
 from rookery.errors import CommandRejected
 from rookery.protocol.attend import Fate, RunEnd

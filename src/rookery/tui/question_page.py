@@ -13,8 +13,8 @@ from rich.text import Text
 
 from rookery.core.asks import AskedReason, AskedTarget, AskKind, Choice, IntentQuestion
 from rookery.core.facts import Asked
-from rookery.core.levels import Level
 from rookery.core.limits import MEANS_BAD_KEY
+from rookery.core.modes import Level
 from rookery.core.text.terminal_text import approvable, harmless, plainly_visible, visible_line
 from rookery.protocol.codec import OfferedAnswer, ceiling, followup, suggestions
 from rookery.tui.rows.lines import TAB, Piece, as_pieces, indented, text_pieces, wrapped

@@ -21,7 +21,7 @@ from rookery.core.commands import (
 )
 from rookery.core.facts import Asked, Event
 from rookery.core.folds.view import View
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host, OfferedAnswer
 from rookery.tui.followed_tasks import Following, Start, WatchedTask

@@ -7,7 +7,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 from rookery.core.folds.run_tallies import Totals
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.queries import About
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.interfaces import ToastKind

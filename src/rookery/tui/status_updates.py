@@ -15,7 +15,7 @@ from rookery.core.commands import OpenTask, SelectIntent, SwitchApproval, Switch
 from rookery.core.facts import Asked, Todo
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.view import View
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.queries import About, AskIntents, KnownIntent
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected

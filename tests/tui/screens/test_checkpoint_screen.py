@@ -12,7 +12,7 @@ from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice, choose_model
 from rookery.core.commands import OpenTask
 from rookery.core.facts import FilesRestored, Rewound
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places

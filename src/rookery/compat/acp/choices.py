@@ -16,8 +16,8 @@ from rookery.core.facts import (
     ModeSwitched,
     TaskOpened,
 )
-from rookery.core.levels import GUARD, Level, level_named
 from rookery.core.limits import Effort
+from rookery.core.modes import GUARD, Level, level_named
 from rookery.core.queries import About, KnownMode, KnownModel, Permissions
 from rookery.errors import SettingsError
 

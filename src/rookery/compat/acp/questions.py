@@ -13,7 +13,7 @@ from rookery.compat.acp.tool_calls import Wire, content, text_block
 from rookery.core.asks import AskKind, Choice, Reply, reply_of
 from rookery.core.commands import Answer
 from rookery.core.facts import Asked
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 
 ONCE, ALWAYS, PREFIX, REJECT = "once", "always", "prefix", "reject"
 NOT_UNDERSTOOD = "The editor's answer was not one of the options, so this was not approved."

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from rookery.core.asks import AskKind, Choice, IntentQuestion, Reply
 from rookery.core.blocks import Image
-from rookery.core.levels import Level
 from rookery.core.limits import Effort
+from rookery.core.modes import Level
 
 
 class Lasting(Struct, frozen=True):

@@ -18,8 +18,8 @@ from rookery.core.facts.session import (
     Todo,
     Usage,
 )
-from rookery.core.levels import Level
 from rookery.core.limits import FailureKind
+from rookery.core.modes import Level
 
 
 class RequestStarted(Lasting, frozen=True, kw_only=True):

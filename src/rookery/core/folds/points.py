@@ -17,7 +17,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.levels import Level
+from rookery.core.modes import Level
 from rookery.core.replies import restored_files
 
 NOTHING_TO_UNDO = "Nothing to undo: no step is left that changed files."

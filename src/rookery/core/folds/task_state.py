@@ -53,8 +53,8 @@ from rookery.core.facts import (
 from rookery.core.folds.run_tallies import limit_in, spent_with
 from rookery.core.folds.task_replies import after_reply, new_turn, with_model
 from rookery.core.instructions import points_somewhere
-from rookery.core.levels import Level
 from rookery.core.limits import Effort, FailureKind
+from rookery.core.modes import Level
 from rookery.core.tokens import PER_BYTE, learnt, overflow_in, window_after
 from rookery.core.tool_traits import DELEGATION
 

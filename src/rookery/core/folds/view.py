@@ -29,8 +29,8 @@ from rookery.core.facts import (
 from rookery.core.folds.rows import Rows
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.transcript import Transcript
-from rookery.core.levels import Level
 from rookery.core.message import AgentStateInfo, Message, state_after
+from rookery.core.modes import Level
 
 
 class _ViewState(Struct, frozen=True, kw_only=True):

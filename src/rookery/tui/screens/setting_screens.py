@@ -7,7 +7,7 @@ from rich.text import Text
 from textual.binding import BindingType
 
 from rookery.core.commands import RemoveRule, SwitchApproval
-from rookery.core.levels import ALWAYS_ASK, level_named
+from rookery.core.modes import ALWAYS_ASK, level_named
 from rookery.core.queries import AskContext, AskPermissions, ContextPart, KnownContext, KnownRule
 from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import counted
