@@ -50,7 +50,7 @@ docs: pages web $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python tests/support/page_pictures.py
 
 pages: $(VENV)/.dev
-	$(BIN)/python -m rookery.core.settings_reference > docs/settings.md
+	PYTHONPATH=tests $(BIN)/python tests/support/settings_document.py
 	PYTHONPATH=tests $(BIN)/python tests/support/facts_document.py
 	PYTHONPATH=tests $(BIN)/python tests/support/state_diagram.py
 	PYTHONPATH=tests $(BIN)/python tests/support/control_stream_schemas.py

@@ -86,8 +86,9 @@ def test_generated_pages_are_up_to_date(tmp_path: Path):
     )
     for folder in ("docs/schemas", "tests/support"):
         (tmp_path / folder).mkdir(parents=True)
-    names = ("facts_document", "state_diagram", "control_stream_schemas", "json_io_schema")
-    writers = [f"tests/support/{name}.py" for name in names]
+    documents = ("settings_document", "facts_document", "state_diagram")
+    schemas = ("control_stream_schemas", "json_io_schema")
+    writers = [f"tests/support/{name}.py" for name in (*documents, *schemas)]
     for name in ("Makefile", "pyproject.toml", *writers):
         shutil.copyfile(ROOT / name, tmp_path / name)
     for name in made:

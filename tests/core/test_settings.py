@@ -1,6 +1,4 @@
 import io
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from rookery.core.settings import Settings
 from rookery.core.settings_reference import (
     PROJECT_MAY,
     all_settings,
-    document,
     loosens,
     shown,
     variable_of,
@@ -25,6 +22,7 @@ from rookery.core.settings_sections import (
     UiSettings,
 )
 from rookery.engine.ports.model import ModelInfo
+from support.settings_document import document
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,17 +35,6 @@ class Terminal(io.StringIO):
 def test_the_settings_document_matches_the_code():
     written = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert written == document(), "run: make pages"
-
-
-def test_the_module_prints_the_document():
-    done = subprocess.run(
-        [sys.executable, "-m", "rookery.core.settings_reference"],
-        cwd=ROOT / "src",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == document()
 
 
 def test_every_setting_has_a_description_and_its_values():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rookery.core.settings_reference import Key
 from rookery.errors import SettingsError
-from rookery.storage.settings_values import change_settings, with_value, without
+from rookery.storage.settings_edits import change_settings, with_value, without
 from support.access_lists import restrict, still_restricted
 
 FILE = Path("settings.toml")

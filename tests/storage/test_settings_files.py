@@ -8,21 +8,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rookery.core.settings import Settings
+from rookery.core.settings_reference import checked, settings_from, spelled, values_in
 from rookery.core.settings_sections import UiSettings
 from rookery.errors import SettingsError
 from rookery.storage.settings_files import (
+    LARGEST_FILE,
+    LONGEST_LINE,
     ExplainedSetting,
     FoundSettings,
     explain,
     find_settings,
-)
-from rookery.storage.settings_values import (
-    LARGEST_FILE,
-    LONGEST_LINE,
-    checked,
-    settings_from,
-    spelled,
-    values_in,
 )
 
 

@@ -22,6 +22,7 @@ from rookery.core.queries import (
     KnownModel,
 )
 from rookery.core.settings import Settings
+from rookery.core.settings_reference import checked, spelled
 from rookery.core.text.characters import best_matches
 from rookery.errors import SettingsError
 from rookery.governance.project_views import ProjectViews
@@ -29,8 +30,8 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
 from rookery.storage.session_copies import fork
 from rookery.storage.sessions import TaskStore
+from rookery.storage.settings_edits import change_settings, with_value, without
 from rookery.storage.settings_files import FoundSettings, find_settings, held_in, overriding_source
-from rookery.storage.settings_values import change_settings, checked, spelled, with_value, without
 
 Key: TypeAlias = tuple[str, ...]
 

@@ -109,7 +109,7 @@ def _offered(local: "list[LocalModel]") -> "str | LocalModel":
 
 def _keep(file: Path, **values: str) -> None:
     """Make a provider or a model the default."""
-    from rookery.storage.settings_values import change_settings, with_value
+    from rookery.storage.settings_edits import change_settings, with_value
 
     for name, value in values.items():
         change_settings(

@@ -7,6 +7,7 @@ prefix, which may be a typo.
 """
 
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,32 +16,32 @@ from typing import Any
 from msgspec import Struct
 
 from rookery import ENV_PREFIX, PROJECT_FOLDER
+from rookery.core.limits import KIB
 from rookery.core.settings import Settings
 from rookery.core.settings_reference import (
     ANY,
     PROJECT_MAY,
     Key,
     all_settings,
-    loosens,
-    shown,
-    tightened,
-    variable_of,
-)
-from rookery.errors import SettingsError
-from rookery.platform.user_folders import HOME_VARIABLE
-from rookery.storage.settings_values import (
-    LONGEST_LINE,
     checked,
     checked_text,
     general,
+    loosens,
     no_such,
     settings_from,
+    shown,
     spelled,
-    table_of,
-    text_of,
+    tightened,
     values_in,
+    variable_of,
 )
+from rookery.errors import SettingsError
+from rookery.platform.disk import reason
+from rookery.platform.user_folders import HOME_VARIABLE
 
+# A megabyte of dotted keys makes the TOML parser take gigabytes, and so does one long line.
+LARGEST_FILE = 64 * KIB
+LONGEST_LINE = 1000
 DEFAULT = "default"
 OTHER_VARIABLES = frozenset(
     ENV_PREFIX + name
@@ -250,3 +251,47 @@ def _table_in(text: str, called: str) -> dict[str, Any]:
                 f"{called}: line {number} is longer than {LONGEST_LINE} characters; shorten it."
             )
     return table_of(text, called)
+
+
+def text_of(file: Path, called: str = "") -> str:
+    """The text of a settings file; empty if it does not exist."""
+    called = called or str(file)
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise SettingsError(f"{called} is not a regular file; move it away.")
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST_FILE + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        raise SettingsError(f"{called} cannot be read: {reason(error)}.") from error
+    if len(data) > LARGEST_FILE:
+        raise SettingsError(f"{called} is larger than {LARGEST_FILE} bytes; shorten it.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"{called} is not UTF-8 text (byte {error.start}); save it as UTF-8."
+        ) from error
+
+
+def table_of(text: str, called: str) -> dict[str, Any]:
+    if not text:
+        return {}
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise SettingsError(f"{called} is nested too deeply; use at most two levels.") from None
+    except ValueError as error:
+        raise SettingsError(f"{called}: {_where(str(error))}.") from error
+
+
+def _where(complaint: str) -> str:
+    """The parser's message, with the position first."""
+    match = re.fullmatch(r"(.*) \(at (?:(line \d+, column \d+)|(end of document))\)", complaint)
+    if match is None:
+        return f"this is not valid TOML ({complaint})"
+    what, place, _ = match.groups()
+    return f"{place or 'the end'} is not valid TOML ({what[:1].lower()}{what[1:]})"

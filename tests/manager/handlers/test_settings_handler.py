@@ -19,7 +19,7 @@ from rookery.manager.sessions.session_folders import SessionFolders, SessionLaun
 from rookery.manager.shown_rows import SettingRow
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
-from rookery.storage.settings_values import change_settings, with_value
+from rookery.storage.settings_edits import change_settings, with_value
 
 pytestmark = pytest.mark.anyio
 

@@ -24,6 +24,7 @@ from rookery.app.model_choice import (
 )
 from rookery.cli.command_line import format_option
 from rookery.core.settings import Settings
+from rookery.core.settings_reference import checked_text, spelled
 from rookery.core.text.characters import whole_values
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
@@ -50,8 +51,8 @@ from rookery.providers.registry import (
     no_such_provider,
 )
 from rookery.storage.keys import source_of_key
+from rookery.storage.settings_edits import change_settings, with_value
 from rookery.storage.settings_files import find_settings
-from rookery.storage.settings_values import change_settings, checked_text, spelled, with_value
 
 PROGRESS_AFTER = 1.0
 FILES = "local"

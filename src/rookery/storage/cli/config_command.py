@@ -21,12 +21,20 @@ from rookery.cli.command_line import folder_option, format_option
 from rookery.core.queries import AskModes
 from rookery.core.settings_reference import (
     ANY,
+    NAMED_BY_USER,
     PROJECT_MAY,
     Key,
     Setting,
     all_settings,
+    checked,
+    checked_text,
+    general,
+    is_list,
     loosens,
+    no_such,
     shown,
+    spelled,
+    values_in,
     variable_of,
 )
 from rookery.core.text.terminal_text import harmless
@@ -35,6 +43,7 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import confirmed
+from rookery.storage.settings_edits import change_settings, with_value, without
 from rookery.storage.settings_files import (
     FoundSettings,
     Held,
@@ -43,21 +52,8 @@ from rookery.storage.settings_files import (
     held_in,
     overriding_source,
     spoken,
-)
-from rookery.storage.settings_values import (
-    NAMED_BY_USER,
-    change_settings,
-    checked,
-    checked_text,
-    general,
-    is_list,
-    no_such,
-    spelled,
     table_of,
     text_of,
-    values_in,
-    with_value,
-    without,
 )
 
 _HERE = folder_option("The project folder.")
