@@ -165,6 +165,7 @@ async def test_a_server_that_no_longer_reads_is_given_up(
         with anyio.fail_after(PATIENCE):
             while not work.servers.notes:
                 assert await work.edit("a.toy", "x" * 500_000) == []
+                await anyio.sleep(0.02)
         assert lsp_wire.NOT_READ in work.servers.notes[0]
 
 
