@@ -7,28 +7,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import acp
 import anyio
 import pytest
-from acp import schema
-from acp.exceptions import RequestError
 
 from llm_server import LlmServer, call, finish, say
 from rookery.protocol.jsonrpc import METHOD_NOT_FOUND
-from support.acp_editor import Editor, editing
+from support.acp_editor import Editor, editing, refusal
 from support.model_words import question, received, shell, system, write
 from support.scripted_model import Model
 from support.terminal_session import Installed
 
 FILE_SERVER = str(Path(__file__).parents[1] / "support" / "mcp_file_server.py")
 
-OPENS = schema.ClientCapabilities(terminal=True)
-
 pytestmark = pytest.mark.anyio
 
 
 def words(text: str) -> list[Any]:
-    return [acp.text_block(text)]
+    from acp import text_block
+
+    return [text_block(text)]
 
 
 @pytest.mark.usefixtures("unconfined")
@@ -48,7 +45,7 @@ async def test_a_conversation_with_an_approval_a_rejection_and_a_question(rooker
             assert first.stop_reason == "end_turn"
             assert editor.text == "I will.Which port?\n- 8080"
             assert (await agent.prompt(session, words("9090"))).stop_reason == "end_turn"
-            with pytest.raises(RequestError) as refused:
+            with refusal() as refused:
                 await agent.ext_method("nothing", {})
             assert refused.value.code == METHOD_NOT_FOUND
         assert "9090" in received(server.requests[3])
@@ -93,9 +90,9 @@ async def test_a_cancelled_turn_approves_nothing_and_the_session_goes_on(rookery
 async def test_output_is_shown_while_a_command_runs_and_a_cancel_ends_it(rookery: Installed):
     editor = Editor()
     running = shell("echo first; echo second; echo $$ > pid; exec sleep 100")
-    shows = schema.ClientCapabilities(field_meta={"terminal_output": True})
+    shows = {"terminal_output": True}
     with LlmServer([running]) as server:
-        async with editing(rookery, server, editor, capabilities=shows) as agent:
+        async with editing(rookery, server, editor, field_meta=shows) as agent:
             session = (await agent.new_session(str(rookery.workspace))).session_id
             async with anyio.create_task_group() as group:
                 group.start_soon(agent.prompt, session, words("run it"))
@@ -113,7 +110,7 @@ async def test_a_terminal_of_the_editor_shows_a_command_that_stays_ours(rookery:
     editor = Editor()
     ends = shell("echo $PPID > parent; echo one; echo two >&2; exit 3")
     with LlmServer([ends], [shell("true")], [finish("Done.")]) as server:
-        async with editing(rookery, server, editor, "-y", capabilities=OPENS) as agent:
+        async with editing(rookery, server, editor, "-y", terminal=True) as agent:
             session = (await agent.new_session(str(rookery.workspace))).session_id
             await agent.prompt(session, words("run it"))
             for each in editor.terminals.values():
@@ -135,7 +132,7 @@ async def test_closing_the_terminal_stops_a_command_and_cancelling_ends_the_term
     editor = Editor()
     running = shell("echo $$ > pid; echo working; exec sleep 100")
     with LlmServer([running], [say("I see.")], [running]) as server:
-        async with editing(rookery, server, editor, "-y", capabilities=OPENS) as agent:
+        async with editing(rookery, server, editor, "-y", terminal=True) as agent:
             session = (await agent.new_session(str(rookery.workspace))).session_id
             for number in (1, 2):
                 async with anyio.create_task_group() as group:
@@ -200,11 +197,9 @@ async def test_unsaved_text_of_the_editor_is_read_changed_and_can_be_restored(ro
     editor.buffers[str(file)] = "typed\nkept\n"
     edit = call("edit", file_path="a.txt", old_string="typed", new_string="changed")
     answers = ([call("read_file", path="a.txt")], [edit], [finish("Done.")])
-    shares = schema.ClientCapabilities(
-        fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
-    )
+    shares = {"read_text_file": True, "write_text_file": True}
     with LlmServer(*answers) as server:
-        async with editing(rookery, server, editor, capabilities=shares) as agent:
+        async with editing(rookery, server, editor, fs=shares) as agent:
             session = (await agent.new_session(str(rookery.workspace))).session_id
             await agent.prompt(session, words("change it"))
         assert "typed" in received(server.requests[1])
@@ -231,9 +226,11 @@ async def test_a_folder_without_trust_asks_and_brings_nothing_along(fresh: Insta
 
 
 async def test_two_sessions_with_their_own_folders_and_servers(rookery: Installed, tmp_path: Path):
+    from acp.schema import McpServerStdio
+
     other, heard = tmp_path / "other", tmp_path / "heard.jsonl"
     other.mkdir()
-    files = schema.McpServerStdio(
+    files = McpServerStdio(
         name="files", command=sys.executable, args=[FILE_SERVER, str(heard)], env=[]
     )
     editor = Editor()
@@ -266,7 +263,7 @@ async def test_the_reasoning_effort_is_chosen_changed_and_kept(rookery: Installe
                 options = (await agent.set_config_option("effort", session, effort)).config_options
                 assert (options[3].category, options[3].current_value) == ("thought_level", effort)
                 await agent.prompt(session, words("think"))
-            with pytest.raises(RequestError, match="has no value 'endless'"):
+            with refusal("has no value 'endless'"):
                 await agent.set_config_option("effort", session, "endless")
         async with editing(rookery, server, Editor(), *chosen) as agent:
             loaded = await agent.load_session(here, session, mcp_servers=[])
@@ -297,14 +294,14 @@ async def test_a_plan_is_rejected_commented_and_carried_out(rookery: Installed):
 async def test_messages_that_no_editor_should_send(rookery: Installed):
     with LlmServer() as server:
         async with editing(rookery, server, Editor()) as agent:
-            with pytest.raises(RequestError, match="absolute paths"):
+            with refusal("absolute paths"):
                 await agent.new_session("here", mcp_servers=[])
-            with pytest.raises(RequestError, match="No such folder"):
+            with refusal("No such folder"):
                 await agent.new_session("/no/such/folder", mcp_servers=[])
-            with pytest.raises(RequestError, match="No such session"):
+            with refusal("No such session"):
                 await agent.prompt("1-2", words("hi"))
             session = (await agent.new_session(str(rookery.workspace))).session_id
-            with pytest.raises(RequestError, match="has no value 'wizard'"):
+            with refusal("has no value 'wizard'"):
                 await agent.set_session_mode(session, "wizard")
-            with pytest.raises(RequestError, match="is empty"):
+            with refusal("is empty"):
                 await agent.prompt(session, words(" "))

@@ -1,23 +1,25 @@
-"""The official MCP client drives the real `rookery mcp serve`."""
+"""The official MCP client drives the real `rookery mcp serve`. It is imported in functions, because
+importing it takes a third of a second in each worker."""
 
 import json
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
-from mcp import StdioServerParameters, types
-from mcp.client import Client
 
 from llm_server import LlmServer, finish, gate, say
 from rookery.compat.mcp_server.mcp_server import MOST_RUNNING
 from support.model_words import question, received, write
 from support.terminal_session import COMMAND, Installed, at
+
+if TYPE_CHECKING:
+    from mcp.client import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -29,18 +31,23 @@ class User:
         self._decide = decide
         self.forms: list[str] = []
 
-    async def __call__(self, context: Any, params: Any) -> types.ElicitResult:
+    async def __call__(self, context: Any, params: Any) -> Any:
+        from mcp.types import ElicitResult
+
         self.forms.append(params.message)
         word = self._decide(params.message)
         if word is None:
-            return types.ElicitResult(action="cancel")
-        return types.ElicitResult(action="accept", content={"decision": word})
+            return ElicitResult(action="cancel")
+        return ElicitResult(action="accept", content={"decision": word})
 
 
 @asynccontextmanager
 async def calling(
     rookery: Installed, server: LlmServer, user: User | None = None, *flags: str
-) -> AsyncIterator[Client]:
+) -> "AsyncIterator[Client]":
+    from mcp import StdioServerParameters
+    from mcp.client import Client
+
     started = StdioServerParameters(
         command=COMMAND,
         args=["mcp", "serve", *at(server), *flags],
@@ -51,7 +58,7 @@ async def calling(
         yield client
 
 
-async def use(client: Client, tool: str, **arguments: Any) -> Any:
+async def use(client: "Client", tool: str, **arguments: Any) -> Any:
     result = await client.call_tool(tool, arguments)
     if result.is_error:
         return result.content[0].text

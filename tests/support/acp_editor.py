@@ -1,12 +1,12 @@
-"""An editor that drives the real `rookery acp` with the official Python SDK of the protocol."""
+"""An editor that drives the real `rookery acp` with the official Python SDK of the protocol.
+
+The SDK is imported in functions, because importing it takes half a second in each worker."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import acp
-from acp import schema
-from acp.client.connection import ClientSideConnection
+import pytest
 from anyio import Event, Path, create_task_group, open_process
 from anyio.abc import Process, TaskGroup
 
@@ -14,8 +14,11 @@ from llm_server import LlmServer
 from support.acp_lines import acp_agent
 from support.terminal_session import Installed
 
+if TYPE_CHECKING:
+    from acp.client.connection import ClientSideConnection
 
-class Editor(acp.Client):
+
+class Editor:
     """Keeps what the agent sends. `choose` picks the option for a tool call; None leaves the
     question open until it is `released`, and then approves."""
 
@@ -59,7 +62,9 @@ class Editor(acp.Client):
 
     async def request_permission(
         self, session_id: str, tool_call: Any, options: Sequence[Any], **more: Any
-    ) -> schema.RequestPermissionResponse:
+    ) -> Any:
+        from acp import schema
+
         self.asked.append((tool_call, options))
         self.was_asked.set()
         chosen = self.choose(tool_call)
@@ -68,12 +73,12 @@ class Editor(acp.Client):
         outcome = schema.AllowedOutcome(outcome="selected", option_id=chosen or "once")
         return schema.RequestPermissionResponse(outcome=outcome)
 
-    async def read_text_file(
-        self, session_id: str, path: str, **more: Any
-    ) -> schema.ReadTextFileResponse:
+    async def read_text_file(self, session_id: str, path: str, **more: Any) -> Any:
+        from acp.schema import ReadTextFileResponse
+
         text = self.buffers.get(path)
         content = await Path(path).read_text() if text is None else text
-        return schema.ReadTextFileResponse(content=content)
+        return ReadTextFileResponse(content=content)
 
     async def write_text_file(self, session_id: str, path: str, content: str, **more: Any) -> None:
         self.written.append(path)
@@ -82,23 +87,25 @@ class Editor(acp.Client):
 
     async def create_terminal(
         self, session_id: str, command: str, args: list[str] | None = None, **more: Any
-    ) -> schema.CreateTerminalResponse:
+    ) -> Any:
+        from acp.schema import CreateTerminalResponse
+
         process = await open_process([command, *(args or [])], stderr=None)
         terminal_id = f"terminal-{len(self.terminals) + 1}"
         self.terminals[terminal_id] = terminal = EditorTerminal(process)
         self.group.start_soon(terminal.read)
-        return schema.CreateTerminalResponse(terminal_id=terminal_id)
+        return CreateTerminalResponse(terminal_id=terminal_id)
 
-    async def wait_for_terminal_exit(
-        self, session_id: str, terminal_id: str, **more: Any
-    ) -> schema.WaitForTerminalExitResponse:
+    async def wait_for_terminal_exit(self, session_id: str, terminal_id: str, **more: Any) -> Any:
+        from acp.schema import WaitForTerminalExitResponse
+
         code = await self.terminals[terminal_id].shown()
-        return schema.WaitForTerminalExitResponse(exit_code=code)
+        return WaitForTerminalExitResponse(exit_code=code)
 
     async def release_terminal(self, session_id: str, terminal_id: str, **more: Any) -> None:
         self.terminals[terminal_id].was_released.set()
 
-    def on_connect(self, conn: acp.Agent) -> None:
+    def on_connect(self, conn: Any) -> None:
         pass
 
 
@@ -136,13 +143,25 @@ async def editing(
     server: LlmServer,
     editor: Editor,
     *flags: str,
-    capabilities: schema.ClientCapabilities | None = None,
-) -> AsyncIterator[ClientSideConnection]:
+    **capabilities: Any,
+) -> "AsyncIterator[ClientSideConnection]":
     """Start the agent, and check that it ends with its input."""
+    from acp import PROTOCOL_VERSION
+    from acp.client.connection import ClientSideConnection
+    from acp.schema import ClientCapabilities
+
     async with create_task_group() as editor.group, acp_agent(rookery, server, *flags) as started:
         agent = ClientSideConnection(editor, started.writer, started.reader)
         try:
-            await agent.initialize(acp.PROTOCOL_VERSION, client_capabilities=capabilities)
+            known = ClientCapabilities(**capabilities)
+            await agent.initialize(PROTOCOL_VERSION, client_capabilities=known)
             yield agent
         finally:
             await agent.close()
+
+
+def refusal(match: str | None = None) -> Any:
+    """Expects an error from the agent whose message matches."""
+    from acp.exceptions import RequestError
+
+    return pytest.raises(RequestError, match=match)
