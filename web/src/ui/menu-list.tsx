@@ -20,7 +20,11 @@ export function MenuList({ trigger, items, label, close }: MenuListProps) {
     defaultOpen: true,
     defaultHighlightedValue: items.find((item) => !item.disabled)?.words ?? null,
     onOpenChange: ({ open }) => !open && close(),
-    onSelect: ({ value }) => items.find(({ words }) => words === value)?.act?.(),
+    onSelect: ({ value }) => {
+      // before a dialog opens: it returns the focus to where it was
+      document.getElementById(trigger)?.focus({ preventScroll: true });
+      items.find(({ words }) => words === value)?.act?.();
+    },
     positioning: { strategy: "fixed", placement: "bottom-end", gutter: 4 },
     loopFocus: true,
     "aria-label": label,
