@@ -10,6 +10,14 @@ from playwright.sync_api import expect
 from llm_server import call, finish, gate, problem, say, status, usage
 from support.manager_page import Manager, Project, Tab, until
 
+HOLD_FRAMES = """() => {
+  window.soon = requestAnimationFrame;
+  window.held = [];
+  window.requestAnimationFrame = (act) => held.push(act);
+}"""
+"""A busy machine draws late."""
+DRAW = "() => { window.requestAnimationFrame = soon; held.forEach((act) => act(0)); }"
+
 
 def command(line: str) -> object:
     return call("execute_command", command=line)
@@ -222,9 +230,13 @@ def test_chips_start_a_session_in_a_worktree_and_the_prompt_is_shown_at_once(
     choices = tab.page.get_by_role("listbox", name="Commands").get_by_role("option")
     expect(choices).to_have_count(1)
     expect(choices).to_contain_text("Mend a part")
+    tab.page.evaluate(HOLD_FRAMES)
     prompt.press("Enter")
     expect(prompt).to_have_value("/mend ")
-    prompt.press_sequentially("the roof")
+    prompt.press_sequentially("the")
+    tab.page.evaluate(DRAW)
+    prompt.press_sequentially(" roof")
+    expect(prompt).to_have_value("/mend the roof")
     tab.button("Project", exact=True).click()
     tab.page.get_by_role("radio", name="Worktree").check()
     expect(tab.button("New worktree")).to_be_visible()

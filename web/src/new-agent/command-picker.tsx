@@ -33,9 +33,11 @@ export function useCommandPicker(field: { current: HTMLTextAreaElement | null },
     const area = field.current!;
     const rest = area.value.replace(/^\/\S*\s?/, "");
     const text = `/${command.name} ${rest}`;
+    // at once: a key that is pressed before the page is drawn again comes after it
+    area.value = text;
+    area.setSelectionRange(text.length, text.length);
     write(text);
     stop();
-    requestAnimationFrame(() => area.setSelectionRange(text.length, text.length));
   };
   const onKeyDown = (event: KeyboardEvent): boolean => {
     if (!found.length) return false;

@@ -50,9 +50,11 @@ export function useMentionPicker(
   const choose = (found: FoundPath) => {
     const area = field.current!;
     const { text, caret } = withPath(area.value, mention.value!, found.path, found.folder);
+    // at once: a key that is pressed before the page is drawn again comes after it
+    area.value = text;
+    area.setSelectionRange(caret, caret);
     write(text);
     stop();
-    requestAnimationFrame(() => area.setSelectionRange(caret, caret));
   };
   const open = mention.value !== null && paths.value.length > 0;
   const onKeyDown = (event: KeyboardEvent): boolean => {
