@@ -1,7 +1,11 @@
-"""One browser, model and manager for a module; sessions and tabs for each test."""
+"""One browser for all modules here; windows, a model and a manager for each module; sessions and
+tabs for each test."""
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from functools import cache
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -10,27 +14,43 @@ from rookery.browser.browser_action import find_browser
 from rookery.errors import ToolError
 from rookery.manager.web.page_files import HOW_TO_BUILD, PageFiles
 from support.manager_page import Manager, Project, Tab, Tabs, Window, managed
+from support.page_measures import PHONE
 from support.scripted_model import Model
 
+opened = ExitStack()
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
+    """Close the browser before a test elsewhere: its driver runs an event loop in this thread."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.path.parent != Path(__file__).parent:
+            opened.close()
+            open_browser.cache_clear()
+
+
+@cache
+def open_browser() -> Browser:
     if not PageFiles().is_built:
         pytest.skip(f"the page is not built; {HOW_TO_BUILD} makes it, with Node")
     try:
         program = find_browser("", os.environ["PATH"])
     except ToolError as error:
         pytest.skip(str(error))
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=program,
-            args=["--disable-dev-shm-usage", "--disable-gpu", "--no-proxy-server"],
-            chromium_sandbox=os.geteuid() != 0,
-        )
-        try:
-            yield browser
-        finally:
-            browser.close()
+    browser = opened.enter_context(sync_playwright()).chromium.launch(
+        executable_path=program,
+        args=["--disable-dev-shm-usage", "--disable-gpu", "--no-proxy-server"],
+        chromium_sandbox=os.geteuid() != 0,
+    )
+    opened.callback(browser.close)
+    return browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Browser:
+    return open_browser()
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +81,22 @@ def manager(common_manager: Manager) -> Iterator[Manager]:
 
 
 @pytest.fixture(scope="module")
-def window(browser: Browser) -> Window:
-    return Window(browser)
+def window(browser: Browser) -> Iterator[Window]:
+    with closing(Window(browser)) as window:
+        yield window
+
+
+@pytest.fixture(scope="module")
+def other_window(browser: Browser) -> Iterator[Window]:
+    """Without access when another window has it."""
+    with closing(Window(browser)) as window:
+        yield window
+
+
+@pytest.fixture(scope="module")
+def phone_window(browser: Browser) -> Iterator[Window]:
+    with closing(Window(browser, **PHONE)) as window:
+        yield window
 
 
 @pytest.fixture
@@ -76,3 +110,10 @@ def tabs(window: Window, manager: Manager) -> Iterator[Tabs]:
 @pytest.fixture
 def tab(tabs: Tabs) -> Tab:
     return tabs.open()
+
+
+@pytest.fixture
+def phone(phone_window: Window, manager: Manager) -> Iterator[Tab]:
+    tabs = Tabs(phone_window, manager)
+    yield tabs.open()
+    tabs.close()

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from llm_server import call, finish, problem, say, status, think
-from support.manager_page import Manager, Tab, Tabs, Window
-from support.page_measures import PHONE, too_wide, visit, wrong_in
+from support.manager_page import Manager, Tab, Tabs, Window, until
+from support.page_measures import too_wide, visit, wrong_in
 
 EXPLAINED = """\
 # Rounding
@@ -37,12 +37,13 @@ PANELS = ("changes", "plan", "terminal", "checkpoints", "preview")
 
 
 @pytest.fixture
-def phone(browser: Browser, manager: Manager) -> Iterator[Tab]:
-    window = Window(browser, **PHONE)
-    tabs = Tabs(window, manager)
-    yield tabs.open()
-    tabs.close()
-    window.close()
+def narrow(tabs: Tabs) -> Iterator[Tab]:
+    tab = tabs.open()
+    usual = tab.page.viewport_size
+    assert usual
+    tab.page.set_viewport_size({"width": 320, "height": 640})
+    yield tab
+    tab.page.set_viewport_size(usual)
 
 
 def open_list(tab: Tab) -> None:
@@ -111,8 +112,22 @@ OVERLAYS: tuple[Callable[[Tab], None], ...] = (
 )
 
 
+def close_overlays(tab: Tab) -> None:
+    """One after the other: a list is in a dialog."""
+    opened = tab.page.locator(":is(dialog, [role=menu], [role=option], .bulk-bar):visible")
+
+    def closed() -> bool:
+        if tab.button("Stop selecting").is_visible():
+            tab.button("Stop selecting").click()
+        elif opened.count():
+            tab.page.keyboard.press("Escape")
+        return opened.count() == 0
+
+    until(closed, "no overlay")
+
+
 def test_a_page_without_sessions_or_access_has_no_violations(
-    tab: Tab, phone: Tab, manager: Manager, browser: Browser
+    tab: Tab, phone: Tab, manager: Manager, other_window: Window
 ):
     wrong = {}
     for name, each in (("desktop", tab), ("phone", phone)):
@@ -121,28 +136,22 @@ def test_a_page_without_sessions_or_access_has_no_violations(
         for place, title in {**OF_SESSIONS, **OTHERS}.items():
             visit(each, place, title)
             wrong |= wrong_in(each, f"empty {place} on {name}")
-    window = Window(browser, **PHONE)
-    strangers = Tabs(window, manager)
+    strangers = Tabs(other_window, manager)
     strangers.expected = ("401", "WebSocket")
     stranger = strangers.open(manager.url)
     expect(stranger.page.get_by_role("heading", name="This page needs a link")).to_be_visible()
     wrong |= wrong_in(stranger, "no access")
     strangers.close()
-    window.close()
     assert wrong == {}
 
 
-def test_no_page_scrolls_sideways_on_the_narrowest_screen(browser: Browser, manager: Manager):
-    window = Window(browser, viewport={"width": 320, "height": 640})
-    tabs = Tabs(window, manager)
-    tab = tabs.open()
+def test_no_page_scrolls_sideways_on_the_narrowest_screen(narrow: Tab):
+    tab = narrow
     open_list(tab)
     wide = {"list": too_wide(tab.page)}
     for place, title in (OF_SESSIONS | OTHERS).items():
         visit(tab, place, title)
         wide[place] = too_wide(tab.page)
-    tabs.close()
-    window.close()
     assert {place: found for place, found in wide.items() if found} == {}
 
 
@@ -190,7 +199,7 @@ def test_every_view_is_usable_on_desktop_on_a_phone_and_with_a_screen_reader(
         for overlay in OVERLAYS:
             overlay(each)
             wrong |= wrong_in(each, f"{overlay.__name__} on {name}")
-            each.page.reload()
+            close_overlays(each)
     assert wrong == {}
     _check_roles(tab, session)
     phone.open(session)

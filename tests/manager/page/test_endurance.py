@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from playwright.sync_api import Browser, Page, Request, WebSocketRoute, expect
+from playwright.sync_api import Page, Request, WebSocketRoute, expect
 
 from llm_server import call, finish, gate, say, think
 from rookery.core.blocks import Thinking
@@ -190,9 +190,9 @@ class Cable:
 
 
 def test_nothing_is_lost_if_the_manager_freezes_disconnects_or_is_killed(
-    browser: Browser, model: Model, tmp_path: Path
+    window: Window, model: Model, tmp_path: Path
 ):
-    project, window = Project(tmp_path, model), Window(browser)
+    project = Project(tmp_path, model)
     frozen, cut, killed = gate(), gate(), gate()
     with managed(project) as first:
         tabs = Tabs(window, first)
@@ -251,7 +251,6 @@ def test_nothing_is_lost_if_the_manager_freezes_disconnects_or_is_killed(
         expect(tab.conversation).to_contain_text("Kept.")
         expect(tab.state).to_contain_text("Done")
         tabs.close()
-        window.close()
         second.clear()
     project.end_all()
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from support.fleet_machines import Machine, new_remote, submit, wait
 from support.manager_page import Manager, Project, Tabs, Window, managed
-from support.page_measures import PHONE, visit, wrong_in
+from support.page_measures import visit, wrong_in
 from support.postgres import Postgres
 from support.scripted_model import Model
 
@@ -17,7 +17,7 @@ ASKS = """
 
 
 def test_a_fleet_is_usable_on_desktop_and_on_a_phone(
-    browser: Browser, model: Model, postgres: Postgres, tmp_path: Path
+    window: Window, phone_window: Window, model: Model, postgres: Postgres, tmp_path: Path
 ):
     address, remote = postgres.new_database(), new_remote(tmp_path / "git")
     script = tmp_path / "asks.yaml"
@@ -32,16 +32,15 @@ def test_a_fleet_is_usable_on_desktop_and_on_a_phone(
         assert wait(address, "asks").state == "waiting"
         project = Project(tmp_path, model, "fleet")
         with managed(project, "--database", address) as manager:
-            wrong = _wrong_in_fleet(browser, manager)
+            wrong = _wrong_in_fleet({"desktop": window, "phone": phone_window}, manager)
     finally:
         worker.close()
     assert wrong == {}
 
 
-def _wrong_in_fleet(browser: Browser, manager: Manager) -> dict[str, list[str]]:
+def _wrong_in_fleet(windows: dict[str, Window], manager: Manager) -> dict[str, list[str]]:
     wrong = {}
-    for name, look in (("desktop", {}), ("phone", PHONE)):
-        window = Window(browser, **look)
+    for name, window in windows.items():
         tabs = Tabs(window, manager)
         tab = tabs.open()
         visit(tab, "fleet", "Fleet")
@@ -58,5 +57,4 @@ def _wrong_in_fleet(browser: Browser, manager: Manager) -> dict[str, list[str]]:
         expect(tab.button("Reject", exact=True)).to_be_in_viewport(ratio=1)
         wrong |= wrong_in(tab, f"asking session on {name}")
         tabs.close()
-        window.close()
     return wrong

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import Browser, expect
 
 from llm_server import call, finish
@@ -22,15 +21,7 @@ from support.scripted_model import Model
 
 NO_CONNECTION = ("WebSocket connection to", "Failed to load resource")
 """What a browser itself says of a server that fails."""
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
-
-
-@pytest.fixture
-def own_window(browser: Browser) -> Iterator[Window]:
-    window = Window(browser)
-    yield window
-    window.close()
 
 
 def test_links_open_in_other_tabs_without_a_new_launch_link(tab: Tab, manager: Manager):
@@ -68,14 +59,14 @@ def test_every_link_to_a_view_can_be_opened_in_another_tab(tab: Tab, manager: Ma
 
 
 def test_a_launch_link_works_once_and_without_one_the_page_says_what_to_do(
-    own_window: Window, tabs: Tabs
+    other_window: Window, tabs: Tabs
 ):
     link = tabs.manager.link()
     first = tabs.open(link)
     expect(first.page.get_by_role("complementary", name="Sessions")).to_be_visible()
     assert "launch" not in first.page.url
     assert first.page.evaluate("document.cookie") == ""
-    others = Tabs(own_window, tabs.manager)
+    others = Tabs(other_window, tabs.manager)
     others.expected = ("Failed to load resource",)
     second = others.open(link)
     expect(second.page.get_by_role("main")).to_contain_text("This link has expired")
@@ -89,11 +80,11 @@ def test_a_launch_link_works_once_and_without_one_the_page_says_what_to_do(
 
 
 def test_open_pages_and_bookmarks_work_again_when_the_manager_is_restarted(
-    own_window: Window, model: Model, tmp_path: Path
+    window: Window, model: Model, tmp_path: Path
 ):
     project = Project(tmp_path, model)
     with managed(project) as first:
-        tabs = Tabs(own_window, first)
+        tabs = Tabs(window, first)
         tabs.expected = NO_CONNECTION
         session = first.start("Bookmarked", [finish("Still here.")])
         first.at(session, "completed")
@@ -152,11 +143,11 @@ def squatter(port: int) -> Iterator[list[bytes]]:
 
 
 def test_a_program_that_takes_the_port_gets_no_token_and_ends_all_access(
-    own_window: Window, model: Model, tmp_path: Path
+    window: Window, model: Model, tmp_path: Path
 ):
     project = Project(tmp_path, model)
     with managed(project) as first:
-        tabs = Tabs(own_window, first)
+        tabs = Tabs(window, first)
         tabs.expected = NO_CONNECTION
         tab = tabs.open()
         expect(tab.page.get_by_role("complementary", name="Sessions")).to_be_visible()
@@ -180,14 +171,14 @@ def test_a_program_that_takes_the_port_gets_no_token_and_ends_all_access(
 
 
 def test_one_manager_shows_what_waits_in_all_projects(
-    browser: Browser, own_window: Window, model: Model, tmp_path: Path
+    window: Window, phone_window: Window, model: Model, tmp_path: Path
 ):
     project = Project(tmp_path, model)
     with managed(project) as manager:
         other = Project(tmp_path, model, "other")
         with managed(other) as running:  # the manager that runs already answers
             assert running.links["pid"] == manager.links["pid"]
-        tabs = Tabs(own_window, manager)
+        tabs = Tabs(window, manager)
         tab = tabs.open(running.links["launch_url"])
         expect(
             tab.page.get_by_role("navigation", name="Projects").get_by_role("link")
@@ -198,7 +189,7 @@ def test_one_manager_shows_what_waits_in_all_projects(
         waiting = tab.page.get_by_role("region", name="Waiting in work")
         expect(waiting.get_by_role("link")).to_contain_text("Ask in work")
         expect(tab.page).to_have_title("(1) other · rookery")
-        _check_looks(browser, manager, tab)
+        _check_looks(phone_window, manager, tab)
         waiting.get_by_role("link").click()
         expect(tab.ask()).to_contain_text("touch asked.txt")
         tab.ask().get_by_role("button", name="Approve").click()
@@ -215,23 +206,19 @@ def test_one_manager_shows_what_waits_in_all_projects(
     project.end_all()
 
 
-def _check_looks(browser: Browser, manager: Manager, tab: Tab) -> None:
+def _check_looks(phone_window: Window, manager: Manager, tab: Tab) -> None:
     assert violations(tab.page) == []
-    window = Window(browser, **PHONE)
-    tabs = Tabs(window, manager)
+    tabs = Tabs(phone_window, manager)
     phone = tabs.open()
     phone.go("inbox")
     expect(phone.page.get_by_role("navigation", name="Projects")).to_be_visible()
     assert too_wide(phone.page) == []
     assert violations(phone.page) == []
     tabs.close()
-    window.close()
 
 
-def test_the_page_can_be_installed_and_its_worker_stores_nothing(browser: Browser, tabs: Tabs):
-    window = Window(browser, **PHONE)
-    phones = Tabs(window, tabs.manager)
-    page = phones.open().page
+def test_the_page_can_be_installed_and_its_worker_stores_nothing(phone: Tab):
+    page = phone.page
     expect(page.get_by_role("navigation", name="Main")).to_be_visible()
     link = page.locator("link[rel=manifest]").get_attribute("href")
     manifest = page.evaluate("path => fetch(path).then((answer) => answer.json())", link)
@@ -247,8 +234,6 @@ def test_the_page_can_be_installed_and_its_worker_stores_nothing(browser: Browse
     worker = "navigator.serviceWorker.ready.then((it) => it.active.scriptURL)"
     assert page.evaluate(worker).endswith("/service-worker.js")
     assert page.evaluate("caches.keys()") == []
-    phones.close()
-    window.close()
 
 
 PUSH_SERVICE = """

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, WebSocketRoute, expect
 
 from llm_server import call, finish
-from support.manager_page import Manager, Project, Tab, Tabs, Window, until
+from support.manager_page import Manager, Project, Tab, until
 from support.scripted_model import Model
 
 PROGRAMS = Path(__file__).parents[2] / "support" / "programs"
@@ -33,15 +33,6 @@ def project(
     project.commit({".rookery/run-script": "echo on $WORKTREE_PORT; exec sleep 1000\n"})
     yield project
     project.end_all()
-
-
-@pytest.fixture
-def phone(browser: Browser, manager: Manager) -> Iterator[Tab]:
-    window = Window(browser, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    tabs = Tabs(window, manager)
-    yield tabs.open()
-    tabs.close()
-    window.close()
 
 
 def panel(tab: Tab) -> Locator:

@@ -4,12 +4,11 @@ import json
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from llm_server import finish
 from support.manager_page import Manager, Project, Tab, Tabs, Window, managed
@@ -17,13 +16,6 @@ from support.page_measures import too_wide, violations
 from support.scripted_model import Model
 
 DAY = 24 * 3600 * 1000
-
-
-@pytest.fixture
-def own_window(browser: Browser) -> Iterator[Window]:
-    window = Window(browser)
-    yield window
-    window.close()
 
 
 def card(tab: Tab, name: str):
@@ -119,7 +111,7 @@ def test_a_session_starts_at_its_time_and_appears_on_the_page(tab: Tab, manager:
 
 
 def test_runs_are_missed_while_no_manager_runs_and_the_next_one_says_so(
-    own_window: Window, model: Model, tmp_path: Path
+    window: Window, model: Model, tmp_path: Path
 ):
     project = Project(tmp_path, model)
     with managed(project) as first:
@@ -130,7 +122,7 @@ def test_runs_are_missed_while_no_manager_runs_and_the_next_one_says_so(
     stored["checked"] -= 3 * DAY
     file.write_text(json.dumps([stored]))
     with managed(project) as second:
-        tabs = Tabs(own_window, second)
+        tabs = Tabs(window, second)
         tab = tabs.open()
         notice = tab.page.get_by_role("main").get_by_text("3 scheduled runs did not start")
         expect(notice).to_be_visible()
