@@ -1,7 +1,6 @@
 """Take checkpoints, skip what has not changed since the last one, and drop old ones."""
 
 import os
-import stat
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -12,25 +11,19 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.checkpoints.file_versions import limit_notes, path_parts, status_of
+from rookery.checkpoints.file_versions import limit_notes
+from rookery.checkpoints.path_survey import IGNORE_FILE, FolderNamed, PathSurvey
 from rookery.checkpoints.shadow_repository import Metadata, ShadowRepository, Snapshot
-from rookery.checkpoints.snapshot_selection import (
-    DEPENDENCIES,
-    IGNORE_FILE,
-    FollowedPaths,
-    IgnoreCache,
-    WalkedFolder,
-    is_foreign,
-)
-from rookery.checkpoints.snapshot_trees import UNSEEN, Folder, Trees, reachable, uncovered_among
-from rookery.checkpoints.snapshots import FOLDER, FolderSurvey
+from rookery.checkpoints.snapshot_trees import UNSEEN, Trees, reachable, uncovered_among
 from rookery.core.limits import Limits
-from rookery.core.protected_paths import OF_BUILDS, holds_secrets, protected
+from rookery.core.protected_paths import holds_secrets
 from rookery.errors import StorageError
-from rookery.platform.git_index import GitIndexes
 
 if TYPE_CHECKING:
+    from rookery.checkpoints.snapshot_selection import IgnoreCache
+    from rookery.checkpoints.snapshots import FolderSurvey
     from rookery.checkpoints.stat_index import FolderSearch, Index
+    from rookery.platform.git_index import GitIndexes
 
 _ROOM_AFTER_CLEAN_UP = 0.8
 _RECENT_SECONDS = 10.0
@@ -137,60 +130,6 @@ class TakenSnapshot(Struct, frozen=True):
     skipped: tuple[str, ...]
 
 
-def _is_protected(path: str, *, new: bool) -> bool:
-    """Whether the path is protected, and not in what other tasks write at the same time."""
-    if protected(path, new=new) in ("", *OF_BUILDS):
-        return False
-    names = path.split("/")
-    return not any(is_foreign(name, "/".join([*names[:at], ""])) for at, name in enumerate(names))
-
-
-class _Survey(FolderSurvey):
-    """A survey that also looks at single paths."""
-
-    def named(self, base: Trees, paths: Sequence[str], *, ignored: bool = False) -> Trees:
-        """Return `base` with the current state of these paths. Of secret files that are
-        `ignored`, the content is not stored."""
-        for path in paths:
-            names = path_parts(path)
-            if names is None:
-                self.skipped.add(path, "not a file of the workspace")
-                continue
-            root = os.open(self._root, FOLDER)
-            try:
-                base = self._replace_path(root, base, names, "", ignored=ignored)
-            finally:
-                os.close(root)
-        return base
-
-    def _replace_path(
-        self, folder: int, base: Trees, names: Sequence[str], path: str, *, ignored: bool
-    ) -> Trees:
-        """Update the entry at the end of `names`, or the first on the way that is not a folder."""
-        name, *below = names
-        entries = Folder(self._store, base)
-        if path:
-            entries.put_own_rights(os.fstat(folder).st_mode)
-        here = f"{path}{name}"
-        status = status_of(folder, name)
-        if status is None:
-            entries.drop(name)
-        elif not stat.S_ISDIR(status.st_mode):
-            secret = ignored and holds_secrets(name)
-            self._leaf(entries, folder, name, here, status, secret=secret)
-        else:
-            with self._open(entries, folder, name, here) as inner:
-                if inner is not None and below:
-                    known = entries.folder(name) or entries.uncovered_below(name)
-                    trees = self._replace_path(inner, known, below, f"{here}/", ignored=ignored)
-                    entries.put_folder(name, trees)
-                elif inner is not None:
-                    last = FollowedPaths(self._store, partial(entries.folder, name))
-                    place = WalkedFolder(f"{here}/", len(path.split("/")), None, last)
-                    entries.put_folder(name, self._folder(inner, place))
-        return entries.store()
-
-
 class SnapshotTaker:
     """Takes checkpoints of everything, or of protected files only. Not thread-safe, and the
     caller holds the repository's lock."""
@@ -209,8 +148,6 @@ class SnapshotTaker:
         self._limits = limits
         self._private = private
         self._protected_only = protected_only
-        self._ignore_cache = IgnoreCache()
-        self._indexes = GitIndexes(str(root))
         self._index: Index | None = None
         self._last: Snapshot | None = None
 
@@ -226,31 +163,27 @@ class SnapshotTaker:
             also = (*paths, *also)
             paths = None
         store, base = self._repository.store, self._base()
-        survey = _Survey(
-            self._root,
-            store,
-            self._limits,
-            index=self._known,
-            private=self._private,
-            pause=pause,
-            ignore_cache=self._ignore_cache,
-            indexes=self._indexes,
-        )
+        survey: PathSurvey
         gone: list[str] = []
         if paths is None:
-            followed = FollowedPaths(store, lambda: base.trees if base else None)
-            trees, metadata = self._everything(survey, followed, pause)
+            survey = folders = self._folder_survey(pause)
+            trees, metadata = self._everything(folders, base, pause)
             before = base.metadata.hidden or () if base else ()
             lost = [path for path in before if path not in (metadata.hidden or ())]
-            sought_by_name = [p for p in metadata.hidden or () if p not in survey.followed]
+            sought_by_name = [p for p in metadata.hidden or () if p not in folders.followed]
             trees = survey.named(trees, (*sought_by_name, *lost), ignored=True)
-            gone = [*lost, *survey.gone]
+            gone = [*lost, *folders.gone]
         else:
+            survey = PathSurvey(self._root, store, self._limits, private=self._private, pause=pause)
             trees, metadata = (base.trees, base.metadata) if base else (UNSEEN, Metadata())
         sought = {*(metadata.hidden or ()), *gone}
         others = uncovered_among(store, trees, [path for path in also if path not in sought])
         named = (*(paths or ()), *others)
-        trees = survey.named(trees, named)
+        try:
+            trees = survey.named(trees, named)
+        except FolderNamed:
+            survey = self._folder_survey(pause)
+            trees = survey.named(trees, named)
         known = {**dict(base.metadata.attributes if base else ()), **survey.attributes}
         metadata = replace(metadata, attributes=limit_notes(known))
         skipped = survey.skipped.summary()
@@ -263,12 +196,29 @@ class SnapshotTaker:
             )
         self._last = base
         if paths is None:
-            self._keep(survey)
+            self._keep(folders)
         return TakenSnapshot(base, skipped)
 
+    def _folder_survey(self, pause: Pause) -> "FolderSurvey":
+        from rookery.checkpoints.snapshots import FolderSurvey
+
+        return FolderSurvey(
+            self._root,
+            self._repository.store,
+            self._limits,
+            index=self._known,
+            private=self._private,
+            pause=pause,
+            ignore_cache=self._ignore_cache,
+            indexes=self._indexes,
+        )
+
     def _everything(
-        self, survey: _Survey, followed: FollowedPaths, pause: Pause
+        self, survey: "FolderSurvey", base: Snapshot | None, pause: Pause
     ) -> tuple[Trees, Metadata]:
+        from rookery.checkpoints.snapshot_selection import DEPENDENCIES, FollowedPaths
+
+        followed = FollowedPaths(self._repository.store, lambda: base.trees if base else None)
         try:
             trees = UNSEEN if self._protected_only else survey.everything(followed)
             unseen = [""] if self._protected_only else survey.ignored_folders
@@ -286,10 +236,23 @@ class SnapshotTaker:
         return trees, Metadata(found.files, tuple(repositories) if survey.whole else None)
 
     @cached_property
+    def _ignore_cache(self) -> "IgnoreCache":
+        from rookery.checkpoints.snapshot_selection import IgnoreCache
+
+        return IgnoreCache()
+
+    @cached_property
+    def _indexes(self) -> "GitIndexes":
+        from rookery.platform.git_index import GitIndexes
+
+        return GitIndexes(str(self._root))
+
+    @cached_property
     def _search(self) -> "FolderSearch":
+        from rookery.checkpoints.snapshot_selection import is_protected_here
         from rookery.checkpoints.stat_index import FolderSearch
 
-        wanted = partial(_is_protected, new=self._protected_only)
+        wanted = partial(is_protected_here, new=self._protected_only)
         name = "protected_new" if self._protected_only else "protected_folders"
         return FolderSearch(self._root, wanted, self._private, self._repository.folder / name)
 
@@ -306,7 +269,7 @@ class SnapshotTaker:
             self._index = read_index(self._repository.folder / "stat_index")
         return self._index
 
-    def _keep(self, survey: _Survey) -> None:
+    def _keep(self, survey: "FolderSurvey") -> None:
         from rookery.checkpoints.stat_index import write_index
 
         self._index = survey.seen.index

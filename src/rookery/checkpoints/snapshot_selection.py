@@ -16,15 +16,17 @@ from hashlib import sha1
 
 from msgspec import Struct
 
-from rookery.checkpoints.file_versions import content_of, is_git_name, path_parts, status_of
+from rookery.checkpoints.file_versions import content_of, path_parts, status_of
 from rookery.checkpoints.object_store import ObjectStore
+from rookery.checkpoints.path_survey import IGNORE_FILE
 from rookery.checkpoints.snapshot_trees import Folder, Trees
 from rookery.core.limits import KIB
 from rookery.core.modes import GOVERNANCE_FOLDER, LEDGER_NAMES
-from rookery.core.protected_paths import protected
+from rookery.core.protected_paths import OF_BUILDS, protected
 from rookery.errors import StorageError
-from rookery.platform.git_index import NOTHING_TRACKED, TrackedFiles, times_are_settled
-from rookery.platform.paths import FileRules, visible
+from rookery.platform.descriptors import times_are_settled
+from rookery.platform.git_index import NOTHING_TRACKED, TrackedFiles
+from rookery.platform.paths import FileRules
 
 DEPENDENCIES = frozenset(
     {
@@ -35,17 +37,10 @@ DEPENDENCIES = frozenset(
 """Folders that are not searched: they are huge, and packages contain protected files too."""
 
 
-def identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
-
-
 _GOVERNANCE = f"/{GOVERNANCE_FOLDER}/"
 _WORKTREES = ("worktrees", "/.roo/")
-IGNORE_FILE = ".gitignore"
 _IGNORE_FILE_BYTES = 256 * KIB
 _EVERYTHING = FileRules.of_ignore_file(["*"])
-
-_NAMED = 50
 
 
 class SelectionRules:
@@ -233,23 +228,6 @@ class WalkedFolder(Struct, frozen=True):
         return WalkedFolder(path, self.depth + 1, self.rules, inner)
 
 
-class Skipped:
-    """Skipped paths: all are counted, the first are named."""
-
-    def __init__(self) -> None:
-        self._names: list[str] = []
-        self._count = 0
-
-    def add(self, path: str, why: str) -> None:
-        self._count += 1
-        if self._count <= _NAMED:
-            self._names.append(f"{visible(path)} ({why})")
-
-    def summary(self) -> tuple[str, ...]:
-        more = self._count - len(self._names)
-        return (*self._names, f"and {more} more") if more else tuple(self._names)
-
-
 def is_protected(path: str) -> bool:
     return bool(protected(path, new=True))
 
@@ -263,11 +241,13 @@ def is_foreign(name: str, path: str) -> bool:
     )
 
 
+def is_protected_here(path: str, *, new: bool) -> bool:
+    """Whether the path is protected, and not in what other tasks write at the same time."""
+    if protected(path, new=new) in ("", *OF_BUILDS):
+        return False
+    names = path.split("/")
+    return not any(is_foreign(name, "/".join([*names[:at], ""])) for at, name in enumerate(names))
+
+
 def is_excluded(path: str, rules: SelectionRules) -> bool:
     return rules.ignore(path, is_folder=False) and not is_protected(path)
-
-
-def skip_reason(name: str, status: os.stat_result) -> str:
-    if is_git_name(name):
-        return "git could mistake it for one of its own files"
-    return "too large" if stat.S_ISREG(status.st_mode) else "no file"

@@ -9,9 +9,8 @@ other folders, but the content of a `.git` is never stored.
 import errno
 import os
 import stat
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,45 +19,38 @@ from msgspec.structs import replace
 
 from rookery.checkpoints.file_versions import (
     NOT_A_FOLDER,
-    content_of,
     is_git_name,
     is_unfinished_edit,
     is_unfinished_restore,
     status_of,
 )
 from rookery.checkpoints.object_store import ObjectStore
+from rookery.checkpoints.path_survey import FOLDER, IGNORE_FILE, PathSurvey
 from rookery.checkpoints.snapshot_selection import (
     DEPENDENCIES,
-    IGNORE_FILE,
     FollowedPaths,
     IgnoreCache,
-    Skipped,
     WalkedFolder,
-    identity,
     ignore_everything,
     is_excluded,
     is_foreign,
     is_protected,
     look_up,
-    skip_reason,
 )
 from rookery.checkpoints.snapshot_trees import OWN_RIGHTS, UNSEEN, Folder, Trees
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import holds_secrets
-from rookery.platform.descriptors import open_folder, present
-from rookery.platform.git_index import GitIndexes, times_are_settled
-from rookery.platform.git_objects import ObjectKind
+from rookery.platform.descriptors import open_folder, present, times_are_settled
+from rookery.platform.git_index import GitIndexes
 
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 200
 
 if TYPE_CHECKING:
     from rookery.checkpoints.stat_index import Index, KnownFolder, SeenFolders
 
 
-class FolderSurvey:
-    """One walk through the workspace. `private` folders are skipped. `pause` is called between
-    files, and may raise."""
+class FolderSurvey(PathSurvey):
+    """One walk through the workspace."""
 
     def __init__(
         self,
@@ -72,18 +64,10 @@ class FolderSurvey:
         ignore_cache: IgnoreCache,
         indexes: GitIndexes,
     ) -> None:
-        self._root = root
-        self._store = store
-        self._limits = limits
-        self._private = {identity(os.stat(path)) for path in private if path.exists()}
-        self._pause = pause
+        super().__init__(root, store, limits, private=private, pause=pause)
         self._read_index = index
         self._ignore_cache = ignore_cache
         self._indexes = indexes
-        self._began = time.time_ns()
-        self.read = 0
-        """Number of files that were read, and of folders that were listed."""
-        self.skipped = Skipped()
         self.ignored_folders: list[str] = []
         """Ignored folders, in which at most the followed paths were looked at."""
         self.followed: set[str] = set()
@@ -92,8 +76,6 @@ class FolderSurvey:
         """Followed paths that no longer exist."""
         self.repositories: list[str] = []
         """Every `.git` that was found; their content is not stored."""
-        self.attributes: dict[str, str] = {}
-        """Attribute notes of the files that were read, by path; may be empty strings."""
         self.whole = True
         """False if folders were skipped because of a limit."""
 
@@ -112,6 +94,10 @@ class FolderSurvey:
             return self._folder(root, WalkedFolder("", 0, None, followed))
         finally:
             os.close(root)
+
+    def _whole(self, folder: int, path: str, last: Callable[[], Trees | None]) -> Trees:
+        followed = FollowedPaths(self._store, last)
+        return self._folder(folder, WalkedFolder(f"{path}/", path.count("/") + 1, None, followed))
 
     def _folder(self, folder: int, place: WalkedFolder) -> Trees:
         self._pause()
@@ -306,66 +292,6 @@ class FolderSurvey:
             if inner is not None:  # everything in it is new
                 known.put_folder(name, self._folder(inner, replace(inside, rules=None)))
 
-    @contextmanager
-    def _open(self, entries: Folder, folder: int, name: str, here: str) -> Iterator[int | None]:
-        """Open a folder; None if it cannot be opened or is private."""
-        try:
-            inner = os.open(name, FOLDER, dir_fd=folder)
-        except OSError as error:
-            if not isinstance(error, FileNotFoundError):
-                self._skip(entries, name, here, (error.strerror or "unreadable").lower())
-                self._put_closed(entries, folder, name)
-            yield None
-            return
-        try:
-            if identity(os.fstat(inner)) in self._private:
-                entries.put_uncovered(name)
-                yield None
-            else:
-                yield inner
-        finally:
-            os.close(inner)
-
-    def _put_closed(self, entries: Folder, folder: int, name: str) -> None:
-        """Store the mode of a folder that cannot be read."""
-        status = status_of(folder, name)
-        if status and stat.S_ISDIR(status.st_mode):
-            closed = Folder(self._store, UNSEEN)
-            closed.put_own_rights(status.st_mode)
-            entries.put_folder(name, closed.store())
-
-    def _leaf(
-        self,
-        entries: Folder,
-        folder: int,
-        name: str,
-        path: str,
-        status: os.stat_result,
-        *,
-        secret: bool = False,
-    ) -> tuple[os.stat_result, bytes] | None:
-        """Store a file; return its state and id, unless a later change could go unnoticed."""
-        self._pause()
-        self.read += 1
-        try:
-            content = content_of(folder, name, status, self._limits.checkpoint_file_bytes)
-        except FileNotFoundError:
-            entries.drop(name)
-            return None
-        except OSError as error:
-            self._skip(entries, name, path, (error.strerror or "unreadable").lower(), status)
-            return None
-        if content is None or is_git_name(name):
-            self._skip(entries, name, path, skip_reason(name, status), status)
-            return None
-        self.attributes[path] = content.attributes
-        secret = secret and stat.S_ISREG(content.status.st_mode)
-        add = self._store.remember if secret else partial(self._store.add, ObjectKind.BLOB)
-        blob = add(content.data)
-        entries.put_leaf(name, blob, content.status.st_mode, secret=secret)
-        settled = content.steady and times_are_settled(content.status, self._began)
-        return (content.status, blob) if settled else None
-
     def _count_file(self, entries: Folder, name: str, place: WalkedFolder) -> bool:
         self.seen.files += 1
         full = self.seen.files > self._limits.checkpoint_files
@@ -373,19 +299,3 @@ class FolderSurvey:
             self._skip(entries, name, place.path + name, "too many files")
             return False
         return True
-
-    def _skip(
-        self,
-        entries: Folder,
-        name: str,
-        path: str,
-        why: str,
-        status: os.stat_result | None = None,
-    ) -> None:
-        if is_git_name(name):
-            entries.drop(name)
-        elif status:
-            entries.put_unsaved(name, status)
-        else:
-            entries.put_uncovered(name)
-        self.skipped.add(path, why)

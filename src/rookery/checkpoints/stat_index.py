@@ -25,10 +25,11 @@ from msgspec.structs import replace
 from rookery import VERSION
 from rookery.checkpoints.file_versions import is_git_name
 from rookery.checkpoints.object_store import ObjectStore
-from rookery.checkpoints.snapshot_selection import DEPENDENCIES, WalkedFolder, identity
+from rookery.checkpoints.path_survey import identity
+from rookery.checkpoints.snapshot_selection import DEPENDENCIES, WalkedFolder
 from rookery.checkpoints.snapshot_trees import EMPTY, Trees
+from rookery.platform.descriptors import times_are_settled
 from rookery.platform.disk import put
-from rookery.platform.git_index import times_are_settled
 
 T = TypeVar("T")
 

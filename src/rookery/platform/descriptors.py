@@ -302,3 +302,13 @@ def opened_file(folder: int, name: str, path: str) -> Iterator[BufferedReader]:
         if before is None or not os.path.samestat(before, os.fstat(file.fileno())):
             raise ToolError(f"{path} was replaced while it was opened. Try again.")
         yield file
+
+
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which another change must show in a file's times; file systems store them to
+two seconds at worst."""
+
+
+def times_are_settled(status: os.stat_result, began: int) -> bool:
+    """Whether a change of a file that was examined after `began` would show in its times."""
+    return max(status.st_mtime_ns, status.st_ctime_ns) < began - _SETTLED

@@ -14,18 +14,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from rookery.platform.descriptors import times_are_settled
 from rookery.platform.git_folders import common_folder, is_folder, regular_content
 from rookery.platform.git_objects import had_object, has_object
-
-_SETTLED = 2_000_000_000
-"""Nanoseconds after which another change must show in a file's times; file systems store them to
-two seconds at worst."""
-
-
-def times_are_settled(status: os.stat_result, began: int) -> bool:
-    """Whether a change of a file that was examined after `began` would show in its times."""
-    return max(status.st_mtime_ns, status.st_ctime_ns) < began - _SETTLED
-
 
 _LARGEST = 64 * 1024 * 1024
 _LARGEST_LINK = 4096
