@@ -20,7 +20,7 @@ from rookery.compat.importers.imported_facts import NO_RESULT, imported_events
 from rookery.core.blocks import Image, Text, ToolCall, ToolResult
 from rookery.core.facts import Event, Spent
 from rookery.core.folds.history import Turn, history
-from rookery.core.folds.task_state import fold
+from rookery.core.folds.task_record import fold
 from rookery.core.folds.view import View
 from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.protocol.codec import event_from_json, event_to_json

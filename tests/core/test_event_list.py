@@ -21,8 +21,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.history import history
 from rookery.core.folds.points import points, standing_changes
-from rookery.core.folds.task_record import KnownFiles, TaskRecord
-from rookery.core.folds.task_state import fold
+from rookery.core.folds.task_record import KnownFiles, TaskRecord, fold
 from rookery.core.undo_plan import background_commands, named_checkpoints, steps_since, unsettled
 from support.sample_logs import ANY_LOG
 

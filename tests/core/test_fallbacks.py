@@ -19,7 +19,8 @@ from rookery.core.facts import (
     TaskReopened,
     UserSpoke,
 )
-from rookery.core.folds.task_state import TaskState, fold
+from rookery.core.folds.task_record import fold
+from rookery.core.folds.task_state import TaskState
 from rookery.core.limits import FailureKind, Limits
 from rookery.core.next_step import Ask, CallModel, FallBack, Step, next_step
 

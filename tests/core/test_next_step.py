@@ -34,7 +34,8 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.folds.task_state import TaskState, fold
+from rookery.core.folds.task_record import fold
+from rookery.core.folds.task_state import TaskState
 from rookery.core.limits import CAP_SECONDS, FailureKind, Limits, delay_before_retry
 from rookery.core.next_step import (
     Ask,

@@ -13,7 +13,7 @@ from rookery.core.facts import (
     RequestStarted,
     Usage,
 )
-from rookery.core.folds.task_state import fold
+from rookery.core.folds.task_record import fold
 from rookery.core.limits import FailureKind, Limits
 from rookery.errors import ProviderError
 from rookery.providers.scripted import MODEL, Line

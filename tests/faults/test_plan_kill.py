@@ -12,7 +12,7 @@ from rookery.app.model_choice import ModelChoice
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, Command, OpenTask, ReopenTask
 from rookery.core.facts import Answered, Asked, Event, RequestStarted
-from rookery.core.folds.task_state import fold
+from rookery.core.folds.task_record import fold
 from rookery.core.modes import KEPT, Level
 from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places

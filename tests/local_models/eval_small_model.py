@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from local_models.model_server import SHOWING_TOOLS, WINDOW, missing, serving
 from rookery.core.facts import AssistantSpoke, Event
-from rookery.core.folds.task_state import fold
+from rookery.core.folds.task_record import fold
 from rookery.platform.user_folders import find_places
 from rookery.storage.journal import read_events
 from rookery.storage.verify import verify

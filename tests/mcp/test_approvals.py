@@ -14,7 +14,8 @@ import pytest
 from llm_server import LlmServer, Recorded, call, finish
 from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, Asked, TaskOpened
-from rookery.core.folds.task_state import TaskState, advance
+from rookery.core.folds.task_record import advance
+from rookery.core.folds.task_state import TaskState
 from rookery.mcp.server import State
 from support.mcp_workspace import MISBEHAVING, Bench, age, short_waits
 from support.terminal_session import Installed, at

@@ -29,7 +29,7 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.folds.history import history
-from rookery.core.folds.task_state import fold
+from rookery.core.folds.task_record import fold
 from rookery.core.instructions import quoted
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog

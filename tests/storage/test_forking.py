@@ -19,7 +19,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.folds.task_state import fold
+from rookery.core.folds.task_record import fold
 from rookery.errors import SettingsError
 from rookery.storage.journal import TaskLock
 from rookery.storage.session_copies import fork, settled_up_to

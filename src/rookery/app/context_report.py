@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from rookery.app.briefing import Composition, InstructionFiles, instruction_files
 from rookery.core.facts import Event
 from rookery.core.folds.history import history
-from rookery.core.folds.task_state import TaskState, fold
+from rookery.core.folds.task_record import fold
+from rookery.core.folds.task_state import TaskState
 from rookery.core.instructions import Rule
 from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.queries import ContextPart, KnownContext

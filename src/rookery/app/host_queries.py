@@ -11,7 +11,7 @@ from rookery.app.briefing import Briefing
 from rookery.app.host import QuerySources
 from rookery.app.model_choice import ModelChoice
 from rookery.core.facts import Event, FilesChanged, FilesRestored
-from rookery.core.folds.task_state import fold
+from rookery.core.folds.task_record import fold
 from rookery.core.modes import CYCLE, Level
 from rookery.core.queries import (
     About,

@@ -42,7 +42,7 @@ from rookery.core.facts import (
     UserSpoke,
     switched_to,
 )
-from rookery.core.folds.task_state import fold
+from rookery.core.folds.task_record import fold
 from rookery.engine.event_log import EventLog, append_reopened, recover
 from rookery.engine.ports.hooks import LogStore, RuleBook, TaskLogs
 from rookery.engine.ports.workspace import Restored

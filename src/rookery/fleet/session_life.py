@@ -29,7 +29,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.folds.task_state import fold
+from rookery.core.folds.task_record import fold
 from rookery.core.modes import Level
 from rookery.core.settings import Settings
 from rookery.errors import RookeryError, first_error

@@ -57,7 +57,7 @@ def settled_up_to(events: Sequence[Event], at: int) -> int:
     were recorded."""
     if not 1 <= at <= len(events):
         raise SettingsError(f"No such event: {at}. The events are 1 to {len(events)}.")
-    from rookery.core.folds.task_state import fold
+    from rookery.core.folds.task_record import fold
     from rookery.core.undo_plan import unsettled
 
     while at > 1 and (fold(events[:at]).running or unsettled(events[:at])):
@@ -68,7 +68,7 @@ def settled_up_to(events: Sequence[Event], at: int) -> int:
 def _forked_events(events: Sequence[Event], source: str, now: int) -> Iterator[Event]:
     """The events of the fork. It has no parent, and does not repeat calls that the source has
     made since."""
-    from rookery.core.folds.task_state import fold
+    from rookery.core.folds.task_record import fold
 
     last: Event | None = None
     for event in events:

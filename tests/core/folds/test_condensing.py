@@ -17,7 +17,7 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.folds.history import history
-from rookery.core.folds.task_state import fold
+from rookery.core.folds.task_record import fold
 from rookery.engine.context import cut_points, fitting_cut
 from support.sample_logs import log
 

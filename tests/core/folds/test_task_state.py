@@ -18,7 +18,8 @@ from rookery.core.facts import (
     Usage,
     next_event,
 )
-from rookery.core.folds.task_state import TaskState, fold
+from rookery.core.folds.task_record import fold
+from rookery.core.folds.task_state import TaskState
 from rookery.core.limits import FailureKind
 from rookery.core.tokens import PER_BYTE
 

@@ -1,66 +1,38 @@
-"""What the loop needs to know about a task, folded from its facts."""
+"""What the loop needs to know about a task, and how facts change it."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.asks import AskKind, offered_in
+from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.blocks import ToolCall
-from rookery.core.event_list import live
 from rookery.core.facts import (
     Answered,
-    ApprovalSwitched,
-    Asked,
     AssistantSpoke,
-    ChecksRun,
-    CompletionOffered,
-    Condensed,
-    CriteriaChecked,
     Ending,
-    Event,
-    Fact,
-    FellBack,
-    Gathered,
     Governed,
-    HistoryRepaired,
-    IntentCleared,
     IntentSelected,
-    ModelSwitched,
-    ModeSwitched,
-    Noted,
-    QueueEdited,
-    Reminded,
     RequestFailed,
     RequestStarted,
-    Rewound,
     ScopeGranted,
     Spent,
-    StepCancelled,
     StopReason,
-    TaskClosed,
-    TaskFailed,
     TaskOpened,
-    TaskReopened,
     Todo,
-    TodosChanged,
     ToolFinished,
     ToolStarted,
-    Usage,
-    UserSpoke,
 )
-from rookery.core.folds.run_tallies import limit_in, spent_with
-from rookery.core.folds.task_replies import after_reply, new_turn, with_model
+from rookery.core.folds.run_tallies import spent_with, spent_without
 from rookery.core.instructions import points_somewhere
-from rookery.core.limits import Effort, FailureKind
+from rookery.core.limits import Effort
 from rookery.core.modes import Level
 from rookery.core.tokens import PER_BYTE, learnt, overflow_in, window_after
 from rookery.core.tool_traits import DELEGATION
 
 REMEMBERED_CALLS = 18
-PATIENCE_WITH_CHECKS = 2
-"""How often work that fails its checks goes back to the model before the user is asked."""
+PLANNING = "architect"
+"""The mode whose results are plans."""
 
 
 class TaskState(Struct, frozen=True):
@@ -171,118 +143,7 @@ class TaskState(Struct, frozen=True):
         return (self.completion or "") if self.proposal else ""
 
 
-def advance(state: TaskState, fact: Fact) -> TaskState:
-    """The state after one more fact. Facts that do not concern the loop change nothing."""
-    match fact:
-        case TaskOpened(text=text, parent=parent):
-            # a child's words are a model's, which looks things up with its tools
-            return _opened(fact) if parent else _after_message(_opened(fact), text)
-        case TodosChanged(todos=todos):
-            return replace(state, todos=todos)
-        case Gathered():
-            return replace(state, unread=state.unread[1:])
-        case TaskReopened(resumed=resumed):
-            opened = state.opened if resumed else replace(state.opened, agent="", budget=Spent())
-            again = replace(state, opened=opened, over=False, closed=False, level=None)
-            return replace(again, interrupted=not resumed, failure=None, failures=0)
-        case StepCancelled():
-            return replace(state, interrupted=True, failure=None, failures=0)
-        case Rewound():
-            # what was taken back is not done again unless the model is told and wants it again
-            return replace(state, interrupted=True, failure=None, failures=0, pending=())
-        case TaskClosed() | TaskFailed():
-            return replace(state, closed=True)
-        case UserSpoke(message_id=message_id, text=text):
-            state = new_turn(replace(state, queue=state.queue | {message_id}, silent=False))
-            return _after_message(state, text, message_id)
-        case QueueEdited(message_id=message_id, text=text):
-            state = replace(state, unread=tuple(e for e in state.unread if e[0] != message_id))
-            if text is None:
-                return replace(state, queue=state.queue - {message_id})
-            return _after_message(state, text, message_id)
-        case RequestStarted():
-            return _after_sending(state, fact)
-        case AssistantSpoke(interrupted=False):
-            return _after_answer(state, fact)
-        case AssistantSpoke(usage=usage):
-            return replace(state, spent=spent_with(state.spent, usage))
-        case RequestFailed(usage=usage):
-            spent = spent_with(state.spent, usage)
-            state = replace(state, failure=fact, failures=state.failures + 1, spent=spent)
-            return _too_full(state, fact) if fact.error is FailureKind.OVERFLOW else state
-        case ToolStarted():
-            return replace(state, running=fact)
-        case ToolFinished():
-            return _after_call(state, fact)
-        case CompletionOffered(result=result, spoken=spoken):
-            done = replace(state, completion=result, words=None, failure=None, failures=0)
-            done = replace(done, proposal=bool(fact.plan))
-            return replace(done, mistakes=0) if spoken else done
-        case Reminded(mistake=mistake, nudge=nudge):
-            reset = replace(state, words=None, failure=None)
-            return replace(reset, mistakes=state.mistakes + mistake, nudges=state.nudges + nudge)
-        case ModeSwitched(mode=mode):
-            return replace(state, mode=mode)
-        case ModelSwitched(provider=provider, model=model, effort=effort):
-            state = replace(state, chosen=(provider, model), effort=effort)
-            return replace(state, fallback=0, fallback_model=("", ""))
-        case FellBack(place=place, provider=provider, model=model, problem=""):
-            return with_model(state, place, (provider, model))
-        case FellBack(place=place):
-            return replace(state, fallback=place)
-        case ApprovalSwitched(to=level):
-            return replace(state, level=level)
-        case Governed():
-            return replace(state, governed=fact)
-        case IntentSelected():
-            return _selected(state, fact)
-        case IntentCleared(own_doing=own_doing):
-            distrusted = state.distrusted or own_doing
-            return replace(state, intent=None, unread_intent=False, distrusted=distrusted)
-        case ScopeGranted():
-            return replace(state, grants=(*state.grants, fact))
-        case CriteriaChecked(by_hook=True, failed=returned) | ChecksRun(returned=returned):
-            return replace(state, completion=None) if returned else state
-        case CriteriaChecked(failed=True) if state.failed_checks < PATIENCE_WITH_CHECKS:
-            return replace(state, completion=None, failed_checks=state.failed_checks + 1)
-        case CriteriaChecked():
-            return replace(state, checked=True, failed_checks=0)
-        case Noted(usage=Usage() as usage):
-            spent = replace(state.spent, requests=state.spent.requests + 1)
-            return replace(state, spent=spent_with(spent, usage))
-        case Condensed(usage=usage):
-            asked = usage != Usage()
-            spent = spent_with(replace(state.spent, requests=state.spent.requests + asked), usage)
-            return replace(state, failure=None, cuts=state.cuts + 1, spent=spent, known_details={})
-        case HistoryRepaired():
-            return replace(state, failure=None, repaired=True)
-        case Asked(ask=AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, text=text):
-            return replace(state, limit=limit_in(text))
-        case Asked(ask=AskKind.FOLLOWUP, text=text, title=title):
-            return replace(state, offered=offered_in(text), form=bool(title))
-        case Answered(ask=AskKind.FOLLOWUP) if state.form:
-            return after_reply(state, fact)  # not for the model
-        case Answered(level=Level()):
-            # the plan is the model's text: what it mentions is not looked up for the user
-            return after_reply(new_turn(state), fact)
-        case Answered(text=text, by="user") if text.strip() in state.offered:
-            # whoever picks a suggestion says what the model wrote
-            return after_reply(new_turn(state), fact)
-        case Answered(text=text, by="user"):
-            state = replace(state, silent=state.silent and not text)
-            state = new_turn(state) if text.strip() else state
-            return _after_message(after_reply(state, fact), text)
-        case Answered():
-            return after_reply(state, fact)
-        case _:
-            return state
-
-
-def fold(events: Iterable[Event]) -> TaskState:
-    return reduce(advance, (event.fact for event in live(events)), TaskState())
-
-
-def _opened(fact: TaskOpened) -> TaskState:
+def after_opening(fact: TaskOpened) -> TaskState:
     return TaskState(
         opened=fact,
         mode=fact.mode,
@@ -294,19 +155,19 @@ def _opened(fact: TaskOpened) -> TaskState:
     )
 
 
-def _selected(state: TaskState, fact: IntentSelected) -> TaskState:
+def after_selecting(state: TaskState, fact: IntentSelected) -> TaskState:
     """Writing may start once the model has read an intent that it selected itself."""
     known = state.intent is not None and state.intent.digest == fact.digest
     unread = fact.by == "model" and (not known or state.unread_intent)
     return replace(state, intent=fact, unread_intent=unread, distrusted=False)
 
 
-def _after_message(state: TaskState, text: str, message_id: str = "") -> TaskState:
+def after_message(state: TaskState, text: str, message_id: str = "") -> TaskState:
     unread = (*state.unread, (message_id, text))
     return replace(state, unread=unread) if points_somewhere(text) else state
 
 
-def _after_sending(state: TaskState, started: RequestStarted) -> TaskState:
+def after_sending(state: TaskState, started: RequestStarted) -> TaskState:
     spent, known = state.spent, state.known_details
     seconds = spent.seconds + started.seconds
     state = replace(state, queue=frozenset(), completion=None, failure=None, words=None)
@@ -321,14 +182,14 @@ def _after_sending(state: TaskState, started: RequestStarted) -> TaskState:
     return state if same else replace(state, model=started.model, window=0, per_byte=PER_BYTE)
 
 
-def _too_full(state: TaskState, failure: RequestFailed) -> TaskState:
+def too_full(state: TaskState, failure: RequestFailed) -> TaskState:
     """Learn the context window from a refusal."""
     said, sent = overflow_in(failure.message), failure.size or state.sent
     per_byte = learnt(state.per_byte, sent, said.used)
     return replace(state, per_byte=per_byte, window=window_after(said, sent * per_byte, state.cuts))
 
 
-def _after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:
+def after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:
     calls = tuple(block for block in answer.blocks if isinstance(block, ToolCall))
     paused = answer.stop is StopReason.PAUSED
     return replace(
@@ -353,7 +214,7 @@ def _after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:
     )
 
 
-def _after_call(state: TaskState, end: ToolFinished) -> TaskState:
+def after_call(state: TaskState, end: ToolFinished) -> TaskState:
     ended = [call for call in state.pending if call.id == end.call_id]
     mistakes = {Ending.DONE: 0, Ending.MISTAKEN: state.mistakes + 1}
     return replace(
@@ -376,3 +237,63 @@ def _refused(state: TaskState, ended: Sequence[ToolCall], end: ToolFinished) -> 
         return state.refused
     last, times = state.refused
     return ended[0].key, times + 1 if ended[0].key == last else 1
+
+
+def new_turn(state: TaskState) -> TaskState:
+    return replace(from_first_model(state), nudges=0, called=False, recent=())
+
+
+def from_first_model(state: TaskState) -> TaskState:
+    return with_model(state, 0, ("", "")) if state.fallback else state
+
+
+def with_model(state: TaskState, place: int, fallback_model: tuple[str, str]) -> TaskState:
+    """Switch to another model and drop what was measured for the last one."""
+    state = replace(state, fallback=place, fallback_model=fallback_model, failure=None, failures=0)
+    return replace(state, window=0, per_byte=PER_BYTE)
+
+
+def after_reply(state: TaskState, answer: Answered) -> TaskState:
+    if answer.level:
+        return _with_plan(state, answer)
+    if CATEGORY[answer.ask] is AskCategory.NON_BLOCKING:
+        return _redirected(state) if answer.reply == "message" else state
+    if CATEGORY[answer.ask] is AskCategory.INTERACTIVE:
+        return state
+    if (answer.ask, answer.reply) == (AskKind.COMPLETION_RESULT, "yes"):
+        accepted = (state.mode == PLANNING or state.proposal) and state.completion
+        return replace(state, over=True, plan=accepted or state.plan)
+    if answer.reply == "no":
+        return replace(state, over=True)
+    state = replace(state, failure=None, failures=0)
+    match answer.ask:
+        case AskKind.COMPLETION_RESULT:
+            return replace(state, completion=None, words=None)
+        case AskKind.API_REQ_FAILED | AskKind.INVALID_MODEL:
+            return replace(from_first_model(state), words=None)
+        case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
+            state = replace(state, interrupted=False)
+            return _redirected(state) if answer.reply == "message" else state
+        case AskKind.MISTAKE_LIMIT_REACHED:
+            state = replace(state, mistakes=0, recent=(), refused=("", 0))
+            return _redirected(state) if answer.reply == "message" else state
+        case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
+            return replace(state, spent=spent_without(state.spent, state.limit))
+        case _:
+            return state
+
+
+def _redirected(state: TaskState) -> TaskState:
+    """A new message drops pending calls; a started one still has to be settled."""
+    begun = state.running.call_id if state.running else None
+    kept = tuple(call for call in state.pending if call.id == begun)
+    return replace(state, pending=kept, completion=None, words=None)
+
+
+def _with_plan(state: TaskState, answer: Answered) -> TaskState:
+    """The user approved a plan: its steps are the to-do list."""
+    from rookery.core.plans import plan_steps
+
+    state = replace(state, completion=None, words=None, proposal=False, failure=None, failures=0)
+    steps = plan_steps(answer.text) or state.todos
+    return replace(state, plan=answer.text, level=answer.level, todos=steps)
