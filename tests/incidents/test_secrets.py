@@ -13,7 +13,7 @@ from llm_server import LlmServer, call, finish, status
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.search import WorkspaceFinder
+from rookery.workspace.tree import WorkspaceFinder
 from support.canaries import KEY, VALUES, Visit, World, remove, run
 from support.terminal_session import COMMAND
 

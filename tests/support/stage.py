@@ -44,8 +44,8 @@ from rookery.storage.sessions import TaskArtifacts, TaskStore
 from rookery.tools.conversation import NewTask
 from rookery.tools.registry import all_tools, spec_of
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
+from rookery.workspace.tree import WorkspaceFinder
 from support.scripted_provider import ScriptedProvider
 
 TASK = "t1"

@@ -19,8 +19,8 @@ from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.task_deps import BackgroundCommands
 from rookery.storage.sessions import TaskArtifacts
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
+from rookery.workspace.tree import WorkspaceFinder
 
 F = TypeVar("F", bound=Fact)
 

@@ -11,7 +11,7 @@ from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.ports.workspace import Artifacts, Shell
 from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.search import WorkspaceFinder
+from rookery.workspace.tree import WorkspaceFinder
 
 
 def permit_for(action: Action) -> Permit:

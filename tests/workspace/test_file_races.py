@@ -17,7 +17,8 @@ from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.workspace import FileText
 from rookery.errors import ToolError
 from rookery.workspace.file_edits import FileEdit, make
-from rookery.workspace.search import WorkspaceFinder, without_ripgrep
+from rookery.workspace.search import without_ripgrep
+from rookery.workspace.tree import WorkspaceFinder
 from support.workspace_folder import Workbench, permit_to_read
 
 pytestmark = pytest.mark.anyio

@@ -12,13 +12,8 @@ from rookery.errors import ToolError
 from rookery.platform import descriptors
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.paths import IgnoreFiles
-from rookery.workspace.search import (
-    Ripgrep,
-    SearchCommand,
-    WorkspaceFinder,
-    find_ripgrep,
-    without_ripgrep,
-)
+from rookery.workspace.search import Ripgrep, SearchCommand, find_ripgrep, without_ripgrep
+from rookery.workspace.tree import WorkspaceFinder
 from support.workspace_folder import Workbench, permit_to_read
 
 pytestmark = pytest.mark.anyio

@@ -10,15 +10,9 @@ import pytest
 from rookery.core.limits import Limits
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.search import (
-    OVERVIEW_BYTES,
-    Ripgrep,
-    SearchCommand,
-    WorkspaceFinder,
-    find_ripgrep,
-    without_ripgrep,
-)
+from rookery.workspace.search import Ripgrep, SearchCommand, find_ripgrep, without_ripgrep
 from rookery.workspace.source_files import batch_size
+from rookery.workspace.tree import OVERVIEW_BYTES, WorkspaceFinder
 from support.workspace_folder import Workbench, permit_to_read
 
 pytestmark = pytest.mark.anyio

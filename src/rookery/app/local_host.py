@@ -40,7 +40,7 @@ from rookery.platform.user_folders import Places
 from rookery.storage.sessions import Journals, TaskStore
 from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.search import WorkspaceFinder
+from rookery.workspace.tree import WorkspaceFinder
 
 if TYPE_CHECKING:
     from rookery.app.command_parts import CommandParts

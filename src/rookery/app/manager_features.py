@@ -63,7 +63,7 @@ class ManagerFeatures:
 
     def find_paths(self, workspace: Path, letters: str, most: int) -> tuple[FoundPath, ...]:
         from rookery.workspace.files import WorkspaceFiles
-        from rookery.workspace.search import WorkspaceFinder
+        from rookery.workspace.tree import WorkspaceFinder
 
         limits, own = Limits(), self._places.own_folders
         files = WorkspaceFiles(workspace, limits, own_folders=own, home=Path.home())

@@ -136,7 +136,7 @@ def _matches(glob: str, path: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _filter(glob: str) -> Callable[[str], bool]:
-    from rookery.workspace.tree import file_filter
+    from rookery.workspace.search import file_filter
 
     return file_filter(glob.removeprefix("/"), "")
 

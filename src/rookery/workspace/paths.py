@@ -5,7 +5,7 @@ way, so a link created later cannot redirect it.
 
 `.rookeryignore` and `.rooignore` are read when the workspace is opened and when they change. Rules
 from the first reading stay in force, so an edit can hide more files but reveal none. An ignore file
-that cannot be parsed hides everything.
+that cannot be parsed hides everything. A `.gitignore` hides nothing: it says what is not listed.
 """
 
 import os
@@ -13,6 +13,7 @@ import posixpath
 import re
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
@@ -299,3 +300,29 @@ def _link_target(path: str, raw: str) -> PurePosixPath | None:
             "which does not exist."
         )
     return PurePosixPath(target)
+
+
+GIT_IGNORE_FILE = ".gitignore"
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+Rules: TypeAlias = tuple[tuple[str, FileRules], ...]
+"""The ignore files above a folder, the nearest first, each with the folder it is in."""
+
+
+def is_ignored(path: str, rules: Rules, *, is_folder: bool) -> bool:
+    """Whether the path is ignored; the nearest ignore file with a matching rule decides."""
+    for folder, own in rules:
+        inner = path[len(folder) + 1 :] if folder else path
+        opinion = own.opinion(inner.split("/"), is_folder=is_folder)
+        if opinion is not None:
+            return opinion
+    return False
+
+
+def own_rules(folder: int) -> FileRules | None:
+    """The rules of the `.gitignore` in an open folder, if there is one."""
+    with suppress(OSError), open(os.open(GIT_IGNORE_FILE, _FILE, dir_fd=folder), "rb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            text = file.read(_LARGEST).decode("utf-8", "replace")
+            return FileRules.of_ignore_file(text.removeprefix("\ufeff").split("\n"))
+    return None

@@ -1,4 +1,4 @@
-"""Listing and searching the workspace.
+"""Searches the files of a workspace for text.
 
 The files are found here; ripgrep, or `line_search.py` where it is not installed, only searches
 them, so both find the same and both can be killed. They are given open files instead of names,
@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
@@ -23,16 +22,14 @@ import anyio
 import anyio.to_thread
 
 from rookery.core.limits import KIB, MIB, Limits
-from rookery.engine.ports.actions import Permit
-from rookery.errors import BadArguments, Denied, ToolError
+from rookery.errors import BadArguments, ToolError
 from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.own_programs import find_own_program
-from rookery.workspace.files import WorkspaceFiles
+from rookery.platform.paths import LONGEST, FileRules, file_pattern
+from rookery.workspace.tree import Tree
 
 if TYPE_CHECKING:
-    from rookery.core.queries import FoundPath
     from rookery.workspace.source_files import FoundLines, Opener, OpenFile
-    from rookery.workspace.tree import Tree, TreeEntry
 
 _LONGEST_REGEX = 10_000
 _LINE_BREAK = lazy_pattern(r"(?<!\\)(?:\\\\)*(?:\\[nr]|\n|\r)")
@@ -88,57 +85,21 @@ def without_ripgrep(regex: str, most: int, files: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", str(_OWN_SEARCH), str(most), regex, *files]
 
 
-OVERVIEW_ENTRIES = 200
-OVERVIEW_BYTES = 4096
-"""The limits of the overview in the first request of a task."""
-
-_VERSION_CONTROL = {".git", ".hg", ".svn", ".jj"}
+_BRACES = lazy_pattern(r"\{([^{}]*)\}")
+_MOST = 64
 
 
-class WorkspaceFinder:
-    def __init__(
-        self,
-        root: Path,
-        files: WorkspaceFiles,
-        limits: Limits,
-        *,
-        command: SearchCommand | None = None,
-    ) -> None:
-        ripgrep = find_ripgrep(root)
-        self._root = root.resolve(strict=True)
-        self._files = files
+class TextSearch:
+    def __init__(self, root: Path, limits: Limits, command: SearchCommand | None) -> None:
+        ripgrep = "" if command else find_ripgrep(root)
+        self._root = root
         self._limits = limits
         self._command = command or (Ripgrep(ripgrep) if ripgrep else without_ripgrep)
 
-    async def list(self, path: str, *, recursive: bool, permit: Permit) -> str:
-        start = self._check_permit(path, permit)
-        if self._root / start in (Path("/"), Path.home()):
-            return f"{self._root / start}/\nThis folder is not listed; name one inside it."
-        if not (self._root / start).is_dir():
-            raise ToolError(f"{path} is not a folder. read_file reads a file.")
-        most = self._limits.list_entries
-        return await anyio.to_thread.run_sync(
-            partial(self._listing, withheld=permit.withheld),
-            start,
-            recursive,
-            most,
-            abandon_on_cancel=True,
-        )
-
-    async def overview(self) -> str:
-        """A recursive listing of the workspace, cut if it is long; empty for a home folder."""
-        if self._root in (Path("/"), Path.home()):
-            return ""
-        listed = await anyio.to_thread.run_sync(
-            self._listing, "", True, OVERVIEW_ENTRIES, abandon_on_cancel=True
-        )
-        if len(listed.encode()) <= OVERVIEW_BYTES:
-            return listed
-        kept = listed.encode()[:OVERVIEW_BYTES].decode("utf-8", "ignore").rpartition("\n")[0]
-        return f"{kept}\n(The rest is left out; list a folder to see more of it.)"
-
-    async def search(self, path: str, regex: str, glob: str | None, permit: Permit) -> str:
-        start = self._check_permit(path, permit)
+    async def run(
+        self, path: str, start: str, regex: str, glob: str | None, tree: Callable[[], Tree]
+    ) -> str:
+        """Search the files of a tree. `path` is what the model calls its `start`."""
         if self._root / start == Path("/"):
             raise ToolError("The whole disk is not searched; name a folder on it.")
         if not (self._root / start).exists():
@@ -147,39 +108,12 @@ class WorkspaceFinder:
             raise ToolError(f"{path} is a device, pipe or socket, not a file.")
         await self._check_regex(regex)
         search = await anyio.to_thread.run_sync(
-            lambda: _Search(self._tree(start, permit.withheld), self._limits, glob),
+            lambda: _Search(tree(), self._limits, glob),
             abandon_on_cancel=True,
         )
         with anyio.move_on_after(self._limits.search_seconds) as time:
             await self._search_all(regex, search)
         return search.report(out_of_time=time.cancelled_caught)
-
-    def paths(self) -> "Sequence[FoundPath]":
-        """All listed files and folders of the workspace, except those of version control."""
-        from rookery.core.queries import FoundPath
-
-        found = [entry for level in self._tree("").breadth_first() for entry in level]
-        return [
-            FoundPath(path=entry.path, folder=entry.is_folder)
-            for entry in found
-            if entry.name not in _VERSION_CONTROL
-        ]
-
-    def _check_permit(self, path: str, permit: Permit) -> str:
-        located = self._files.locate(path)
-        if located not in permit.reads:
-            raise Denied(f"Reading {located} was not permitted.")
-        return "" if located == "." else located
-
-    def _tree(self, start: str, withheld: Callable[[str], bool] | None = None) -> "Tree":
-        from rookery.workspace.tree import Tree
-
-        most, seconds = self._limits.search_files, self._limits.search_seconds
-        if start.startswith("/"):
-            hiding = self._files.boundaries.hiding("/", withheld)
-            return Tree(Path("/"), start[1:], most, seconds, hiding, top=start[1:])
-        hiding = self._files.boundaries.hiding(str(self._root), withheld)
-        return Tree(self._root, start, most, seconds, hiding)
 
     async def _check_regex(self, regex: str) -> None:
         if len(regex) > _LONGEST_REGEX or "\0" in regex:
@@ -261,42 +195,12 @@ class WorkspaceFinder:
                     process.kill()
                     return
 
-    def _listing(
-        self,
-        start: str,
-        recursive: bool,
-        most: int,
-        *,
-        withheld: Callable[[str], bool] | None = None,
-    ) -> str:
-        from rookery.workspace.tree import limited, order_key, row
-
-        tree = self._tree(start, withheld)
-        shown: list[TreeEntry] = []
-        passed_over: list[TreeEntry] = []
-        for level in tree.breadth_first():
-            for entry in level:
-                hidden = recursive and tree.hides(entry)
-                closed = entry.is_folder and (hidden or tree.is_not_listed(entry))
-                (passed_over if closed else shown).append(entry)
-            if not recursive or len(shown) > most:
-                break
-        kept = sorted(limited(shown, most, tree), key=order_key)
-        rows = [tree.display(row(entry)) for entry in kept] or [f"(No files in {start or '.'}/)"]
-        if len(shown) > most:
-            rows.append(f"(Only {most} entries are shown; list a folder to see more of it.)")
-        if passed_over:
-            names = ", ".join(tree.display(row(entry)) for entry in passed_over[:20])
-            rows.append(f"(Not searched: {names})")
-        return "\n".join([*rows, *_notes(tree)])
-
 
 class _Search:
     """A search in progress: the files still to search, and the lines found."""
 
-    def __init__(self, tree: "Tree", limits: Limits, glob: str | None) -> None:
+    def __init__(self, tree: Tree, limits: Limits, glob: str | None) -> None:
         from rookery.workspace.source_files import FoundLines
-        from rookery.workspace.tree import file_filter
 
         self.found = FoundLines(limits)
         self._tree = tree
@@ -346,7 +250,7 @@ class _Search:
                 self._large += 1
 
     def report(self, *, out_of_time: bool) -> str:
-        notes = list(_notes(self._tree))
+        notes = list(self._tree.notes())
         if self.found.oversized:
             notes.append(f"(Lines that match but are too long to show: {self.found.oversized}.)")
         if self._large:
@@ -386,9 +290,36 @@ def _rename_file(message: object, names: Mapping[str, str]) -> object:
     return message
 
 
-def _notes(tree: "Tree") -> Iterator[str]:
-    if tree.incomplete:
-        yield "(Incomplete: there are too many files.)"
-    if tree.unreadable:
-        yield f"(Folders that could not be read: {tree.unreadable}.)"
-    yield from tree.hiding.notes()
+def file_filter(glob: str | None, start: str) -> Callable[[str], bool]:
+    """A predicate for paths. A pattern with a slash is relative to the workspace or to `start`."""
+    if not glob or not glob.strip():
+        return lambda path: True
+    if len(glob) > LONGEST:
+        raise BadArguments(f"The file pattern is longer than {LONGEST} characters.")
+    unwanted, pattern = glob.startswith("!"), glob.strip().removeprefix("!")
+    try:
+        patterns = [file_pattern(choice) for choice in _alternatives(pattern)]
+    except ValueError as error:
+        raise BadArguments(f"The file pattern {glob!r} cannot be used: {error}.") from error
+    rules = FileRules(tuple(filter(None, patterns)))
+
+    def wanted(path: str) -> bool:
+        inner = path.removeprefix(f"{start}/")
+        return (rules.cover(path) or rules.cover(inner)) is not unwanted
+
+    return wanted
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """Expand the braces of a pattern."""
+    finished, waiting = list[str](), [pattern]
+    while waiting and len(finished) + len(waiting) <= _MOST:
+        current = waiting.pop()
+        if braces := _BRACES.search(current):
+            before, after = current[: braces.start()], current[braces.end() :]
+            waiting += [before + choice + after for choice in braces[1].split(",")]
+        else:
+            finished.append(current)
+    if waiting:
+        raise BadArguments(f"The file pattern {pattern!r} has too many alternatives.")
+    return finished

@@ -4,55 +4,50 @@ Symbolic links are not followed, even if one replaces a folder during the walk. 
 are counted. Paths are strings relative to the workspace, whose own path is empty, because there may
 be very many.
 
-`file_filter` parses file patterns as models write them: `*.py`, `src/**/*.ts`, `*.{ts,tsx}`,
-`!*.lock`.
+`WorkspaceFinder` lists them, and hands a search for text to `search`.
 """
 
 import os
 import re
-import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property, partial
 from pathlib import Path
 from time import monotonic
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
+import anyio.to_thread
 from msgspec import Struct
 
-from rookery.core.limits import KIB
-from rookery.errors import BadArguments
-from rookery.lazy_pattern import lazy_pattern
+from rookery.core.limits import Limits
+from rookery.engine.ports.actions import Permit
+from rookery.errors import Denied, ToolError
 from rookery.platform.descriptors import opened_folder, present
-from rookery.platform.paths import LONGEST, FileRules, file_pattern, visible
+from rookery.platform.paths import visible
 from rookery.workspace.boundaries import HiddenEntries
+from rookery.workspace.files import WorkspaceFiles
+from rookery.workspace.paths import GIT_IGNORE_FILE, Rules, is_ignored, own_rules
+
+if TYPE_CHECKING:
+    from rookery.core.queries import FoundPath
+    from rookery.workspace.search import SearchCommand, TextSearch
 
 NEVER_OPENED = {"node_modules", ".git", "__pycache__", "venv", "env"}
 """Skipped even inside a hidden folder that was named explicitly."""
 NOT_SOURCE = {"node_modules", "__pycache__"}
-NOT_LISTED = {
-    "dist",
-    "out",
-    "bundle",
-    "vendor",
-    "tmp",
-    "temp",
-    "deps",
-    "pkg",
-    "Pods",
-} | NEVER_OPENED
+NOT_LISTED = NEVER_OPENED | {
+    *("dist", "out", "bundle", "vendor", "tmp", "temp", "deps", "pkg", "Pods"),
+}
 NOT_LISTED_PAIRS = ("target/dependency", "build/dependencies")
 _BETWEEN_LOOKS = 64
 """Entries between two looks at the clock."""
-_IGNORE_FILE = ".gitignore"
-_IGNORE_FILE_BYTES = 256 * KIB
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-Rules: TypeAlias = tuple[tuple[str, FileRules], ...]
-"""The ignore files above a folder, the nearest first, each with the folder it is in."""
+OVERVIEW_ENTRIES = 200
+OVERVIEW_BYTES = 4096
+"""The limits of the overview in the first request of a task."""
 
-_BRACES = lazy_pattern(r"\{([^{}]*)\}")
-_MOST = 64
+_VERSION_CONTROL = {".git", ".hg", ".svn", ".jj"}
 
 
 class TreeEntry(Struct, frozen=True):
@@ -85,7 +80,7 @@ class Tree(Struct):
         names = [] if self.start == self.top else self.start.split("/")
         ways = ["/".join(names[:depth]) for depth in range(1, len(names) + 1)]
         self.explicit = any(name.startswith(".") or name in NOT_LISTED for name in names) or any(
-            _is_ignored(way, self._rules_above(way), is_folder=True) for way in ways
+            is_ignored(way, self._rules_above(way), is_folder=True) for way in ways
         )
 
     def display(self, path: str) -> str:
@@ -101,7 +96,7 @@ class Tree(Struct):
                     found = list(self._count(scan))
                 entries = [_entry(folder, each, at) for each in found]
                 # most folders have none, and looking for it takes longer than all the rest
-                has_rules = self.incomplete or any(each.name == _IGNORE_FILE for each in found)
+                has_rules = self.incomplete or any(each.name == GIT_IGNORE_FILE for each in found)
                 rules = () if self.explicit else self._rules_of(folder, at if has_rules else None)
         except OSError:
             self.unreadable += 1
@@ -111,7 +106,7 @@ class Tree(Struct):
 
     def _is_visible(self, entry: TreeEntry, rules: Rules) -> bool:
         is_folder = entry.is_folder
-        return not _is_ignored(entry.path, rules, is_folder=is_folder) and not self.hiding.hides(
+        return not is_ignored(entry.path, rules, is_folder=is_folder) and not self.hiding.hides(
             entry.path, is_folder=is_folder, target=entry.link
         )
 
@@ -156,6 +151,14 @@ class Tree(Struct):
             return entry.name in NEVER_OPENED
         return self.hides(entry) or entry.name in NOT_SOURCE
 
+    def notes(self) -> Iterator[str]:
+        """What a listing or a search of this tree has to say about itself."""
+        if self.incomplete:
+            yield "(Incomplete: there are too many files.)"
+        if self.unreadable:
+            yield f"(Folders that could not be read: {self.unreadable}.)"
+        yield from self.hiding.notes()
+
     def _count(self, scan: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
         for entry in scan:
             self._seen += 1
@@ -169,7 +172,7 @@ class Tree(Struct):
         """`at` is the open folder if it may have an ignore file."""
         if folder not in self._rules:
             above = self._rules_above(folder)
-            own = None if at is None else _own_rules(at)
+            own = None if at is None else own_rules(at)
             self._rules[folder] = ((folder, own), *above) if own else above
         return self._rules[folder]
 
@@ -181,6 +184,112 @@ class Tree(Struct):
             with suppress(OSError), opened_folder(self.root, _names(above)) as opened:
                 return self._rules_of(above, opened)
         return self._rules_of(above, None)
+
+
+class WorkspaceFinder:
+    def __init__(
+        self,
+        root: Path,
+        files: WorkspaceFiles,
+        limits: Limits,
+        *,
+        command: "SearchCommand | None" = None,
+    ) -> None:
+        """`command` is the program that searches; None for ripgrep, if it is installed."""
+        self._root = root.resolve(strict=True)
+        self._files = files
+        self._limits = limits
+        self._command = command
+
+    async def list(self, path: str, *, recursive: bool, permit: Permit) -> str:
+        start = self._check_permit(path, permit)
+        if self._root / start in (Path("/"), Path.home()):
+            return f"{self._root / start}/\nThis folder is not listed; name one inside it."
+        if not (self._root / start).is_dir():
+            raise ToolError(f"{path} is not a folder. read_file reads a file.")
+        most = self._limits.list_entries
+        return await anyio.to_thread.run_sync(
+            partial(self._listing, withheld=permit.withheld),
+            start,
+            recursive,
+            most,
+            abandon_on_cancel=True,
+        )
+
+    async def overview(self) -> str:
+        """A recursive listing of the workspace, cut if it is long; empty for a home folder."""
+        if self._root in (Path("/"), Path.home()):
+            return ""
+        listed = await anyio.to_thread.run_sync(
+            self._listing, "", True, OVERVIEW_ENTRIES, abandon_on_cancel=True
+        )
+        if len(listed.encode()) <= OVERVIEW_BYTES:
+            return listed
+        kept = listed.encode()[:OVERVIEW_BYTES].decode("utf-8", "ignore").rpartition("\n")[0]
+        return f"{kept}\n(The rest is left out; list a folder to see more of it.)"
+
+    async def search(self, path: str, regex: str, glob: str | None, permit: Permit) -> str:
+        start = self._check_permit(path, permit)
+        tree = partial(self._tree, start, permit.withheld)
+        return await self._text_search.run(path, start, regex, glob, tree)
+
+    @cached_property
+    def _text_search(self) -> "TextSearch":
+        from rookery.workspace.search import TextSearch
+
+        return TextSearch(self._root, self._limits, self._command)
+
+    def paths(self) -> "Sequence[FoundPath]":
+        """All listed files and folders of the workspace, except those of version control."""
+        from rookery.core.queries import FoundPath
+
+        found = [entry for level in self._tree("").breadth_first() for entry in level]
+        return [
+            FoundPath(path=entry.path, folder=entry.is_folder)
+            for entry in found
+            if entry.name not in _VERSION_CONTROL
+        ]
+
+    def _check_permit(self, path: str, permit: Permit) -> str:
+        located = self._files.locate(path)
+        if located not in permit.reads:
+            raise Denied(f"Reading {located} was not permitted.")
+        return "" if located == "." else located
+
+    def _tree(self, start: str, withheld: Callable[[str], bool] | None = None) -> Tree:
+        most, seconds = self._limits.search_files, self._limits.search_seconds
+        if start.startswith("/"):
+            hiding = self._files.boundaries.hiding("/", withheld)
+            return Tree(Path("/"), start[1:], most, seconds, hiding, top=start[1:])
+        hiding = self._files.boundaries.hiding(str(self._root), withheld)
+        return Tree(self._root, start, most, seconds, hiding)
+
+    def _listing(
+        self,
+        start: str,
+        recursive: bool,
+        most: int,
+        *,
+        withheld: Callable[[str], bool] | None = None,
+    ) -> str:
+        tree = self._tree(start, withheld)
+        shown: list[TreeEntry] = []
+        passed_over: list[TreeEntry] = []
+        for level in tree.breadth_first():
+            for entry in level:
+                hidden = recursive and tree.hides(entry)
+                closed = entry.is_folder and (hidden or tree.is_not_listed(entry))
+                (passed_over if closed else shown).append(entry)
+            if not recursive or len(shown) > most:
+                break
+        kept = sorted(limited(shown, most, tree), key=order_key)
+        rows = [tree.display(row(entry)) for entry in kept] or [f"(No files in {start or '.'}/)"]
+        if len(shown) > most:
+            rows.append(f"(Only {most} entries are shown; list a folder to see more of it.)")
+        if passed_over:
+            names = ", ".join(tree.display(row(entry)) for entry in passed_over[:20])
+            rows.append(f"(Not searched: {names})")
+        return "\n".join([*rows, *tree.notes()])
 
 
 def natural_key(name: str) -> tuple[list[str | int], str]:
@@ -233,63 +342,3 @@ def _target(link: str, at: int) -> str:
         return os.readlink(link, dir_fd=at)
     except OSError:
         return "(gone)"
-
-
-def _is_ignored(path: str, rules: Rules, *, is_folder: bool) -> bool:
-    """Whether the path is ignored; the nearest ignore file with a matching rule decides."""
-    for folder, own in rules:
-        inner = path[len(folder) + 1 :] if folder else path
-        opinion = own.opinion(inner.split("/"), is_folder=is_folder)
-        if opinion is not None:
-            return opinion
-    return False
-
-
-def _own_rules(folder: int) -> FileRules | None:
-    try:
-        return _read_rules(folder)
-    except OSError:
-        return None
-
-
-def _read_rules(folder: int) -> FileRules | None:
-    with open(os.open(_IGNORE_FILE, _FILE, dir_fd=folder), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return None
-        text = file.read(_IGNORE_FILE_BYTES).decode("utf-8", "replace")
-    return FileRules.of_ignore_file(text.removeprefix("\ufeff").split("\n"))
-
-
-def file_filter(glob: str | None, start: str) -> Callable[[str], bool]:
-    """A predicate for paths. A pattern with a slash is relative to the workspace or to `start`."""
-    if not glob or not glob.strip():
-        return lambda path: True
-    if len(glob) > LONGEST:
-        raise BadArguments(f"The file pattern is longer than {LONGEST} characters.")
-    unwanted, pattern = glob.startswith("!"), glob.strip().removeprefix("!")
-    try:
-        patterns = [file_pattern(choice) for choice in _alternatives(pattern)]
-    except ValueError as error:
-        raise BadArguments(f"The file pattern {glob!r} cannot be used: {error}.") from error
-    rules = FileRules(tuple(filter(None, patterns)))
-
-    def wanted(path: str) -> bool:
-        inner = path.removeprefix(f"{start}/")
-        return (rules.cover(path) or rules.cover(inner)) is not unwanted
-
-    return wanted
-
-
-def _alternatives(pattern: str) -> list[str]:
-    """Expand the braces of a pattern."""
-    finished, waiting = list[str](), [pattern]
-    while waiting and len(finished) + len(waiting) <= _MOST:
-        current = waiting.pop()
-        if braces := _BRACES.search(current):
-            before, after = current[: braces.start()], current[braces.end() :]
-            waiting += [before + choice + after for choice in braces[1].split(",")]
-        else:
-            finished.append(current)
-    if waiting:
-        raise BadArguments(f"The file pattern {pattern!r} has too many alternatives.")
-    return finished
