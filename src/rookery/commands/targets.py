@@ -4,6 +4,7 @@ is."""
 import os
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatch, fnmatchcase
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -65,8 +66,13 @@ class Targets:
         self._root = resolved(workspace)
         self._home = resolved(home)
         self._found: dict[tuple[Operand, str], TargetFinding] = {}
+        self._places: dict[str, Place] = {}
         self._budget = LookupBudget()
-        self._temporary = tuple(resolved(folder) for folder in temporary)
+        self._given_temporary = temporary
+
+    @cached_property
+    def _temporary(self) -> tuple[str, ...]:
+        return tuple(map(resolved, self._given_temporary))
 
     def find(
         self, operand: Operand, folders: Sequence[str], search: Search
@@ -165,7 +171,9 @@ class Targets:
             parent = self._files.place(os.path.dirname(path))
             name = os.path.basename(path)
             return Place(os.path.normpath(os.path.join(parent.path, name)), outside=parent.outside)
-        return self._files.place(path)
+        if path not in self._places:
+            self._places[path] = self._files.place(path)
+        return self._places[path]
 
     def _real(self, deed: Deed, path: str) -> str:
         if deed is Deed.DELETE and os.path.islink(path):
