@@ -92,21 +92,29 @@ def existing_places(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(outermost)
 
 
+_HEAD = 16
+"""The bytes of a compiled script that say of which source it is made."""
+
+
 def own_script(source: Path) -> str:
     """The compiled script if it is up to date and beside its source, where it is as well
     protected as the source; otherwise the source."""
-    compiled = Path(cache_from_source(str(source)))
-    if compiled.parent != source.parent / "__pycache__":
-        return str(source)
+    script = str(source)
+    compiled = cache_from_source(script)
+    if os.path.dirname(compiled) != os.path.join(os.path.dirname(script), "__pycache__"):
+        return script
     try:
-        found = source.stat()
-        with compiled.open("rb") as file:
-            head = file.read(16)
+        found = os.stat(script)
+        file = os.open(compiled, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return str(source)
+        return script
+    try:
+        head = os.read(file, _HEAD)
+    finally:
+        os.close(file)
     numbers = (0, int(found.st_mtime) & 0xFFFFFFFF, found.st_size & 0xFFFFFFFF)
     up_to_date = head == MAGIC_NUMBER + struct.pack("<III", *numbers)
-    return str(compiled) if up_to_date else str(source)
+    return compiled if up_to_date else script
 
 
 class ProgramOutput(NamedTuple):

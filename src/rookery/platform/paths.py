@@ -11,7 +11,6 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -181,23 +180,39 @@ _HIDDEN_CHARACTERS = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 def within(path: str, folder: str) -> bool:
     """Whether the path is the folder or inside it; both are canonical."""
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+    if not path.startswith(folder):
+        return False
+    return path == folder or folder.endswith("/") or path[len(folder)] == "/"
 
 
 def within_any(path: str, folders: Iterable[str]) -> bool:
-    return any(within(path, folder) for folder in folders)
+    for folder in folders:  # noqa: SIM110 (called hundreds of times for one command)
+        if within(path, folder):
+            return True
+    return False
 
 
-_NO_NAME = ("", ".", "..")
+_NO_NAMES = ("", ".", "..")
 
 
 def real_paths(paths: Iterable[str]) -> Iterator[str]:
-    """`realpath` of each path. A shared folder is resolved only once."""
-    real = cache(os.path.realpath)
-    for path in paths:
-        folder, name = os.path.split(path)
-        at = os.path.join(real(folder), name)
-        yield os.path.realpath(at) if name in _NO_NAME or os.path.islink(at) else at
+    """`realpath` of each path. A shared folder is looked at only once."""
+    known = {"/": "/"}
+    return (_real_path(path, known) for path in paths)
+
+
+def _real_path(path: str, known: dict[str, str]) -> str:
+    """`realpath`, by way of the folder. What is found is added to `known`."""
+    if found := known.get(path):
+        return found
+    folder, slash, name = path.rpartition("/")
+    if not slash or name in _NO_NAMES:
+        return os.path.realpath(path)
+    inner = _real_path(folder or "/", known)
+    at = f"{inner}{name}" if inner.endswith("/") else f"{inner}/{name}"
+    found = os.path.realpath(at) if os.path.islink(at) else at
+    known[path] = found
+    return found
 
 
 _SETTLED_NS = 2_000_000_000

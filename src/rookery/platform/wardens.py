@@ -39,8 +39,8 @@ LONGEST_WORD_PAGES = 32
 """The kernel's limit for one argument or variable."""
 USUAL_SPACE = 2 * 1024 * 1024
 """Lower bound for the total, since some libraries report only the minimum of the standard."""
-WORD_OVERHEAD = 9
-"""A NUL and a pointer."""
+WORD_OVERHEAD = 8
+"""A pointer; its NUL is counted with the word."""
 ROWS, COLUMNS = 40, 120
 ROOT = "/"
 
@@ -160,11 +160,10 @@ class WaitingWarden:
         """Send it a command. Raises `ValueError` for invalid arguments, and `OSError` if it
         cannot be sent; in both cases the warden is ended."""
         try:
-            parts = [str(grace).encode(), os.fsencode(folder), b"%d" % len(argv)]
-            parts += map(os.fsencode, argv)
-            parts += [os.fsencode(f"{name}={text}") for name, text in environment.items()]
-            body = b"\0".join(parts)
-            _check(parts, body)
+            words = [str(grace), str(folder), str(len(argv)), *argv]
+            words += [f"{name}={text}" for name, text in environment.items()]
+            body = os.fsencode("\0".join(words))
+            _check(body, len(words))
             self.link.settimeout(ORDER_SECONDS)
             self.link.sendall(len(body).to_bytes(8, "little") + body)
         except BaseException:
@@ -241,13 +240,14 @@ def start_words(*how: str) -> list[str]:
     return [os.path.realpath(sys.executable), "-I", "-S", own_script(STARTER), *how]
 
 
-def _check(parts: Sequence[bytes], joined: bytes) -> None:
+def _check(body: bytes, count: int) -> None:
     """Refuse what the kernel would not start. Its own error would come too late, because a
     command is reported as started before it runs: it could kill its warden."""
-    if joined.count(b"\0") >= len(parts):
+    parts = body.split(b"\0")
+    if len(parts) != count:
         raise ValueError("a word has a null character")
     longest = LONGEST_WORD_PAGES * os.sysconf("SC_PAGE_SIZE")
-    whole = sum(map(len, parts)) + WORD_OVERHEAD * len(parts)
+    whole = len(body) + WORD_OVERHEAD * count
     if whole > max(USUAL_SPACE, os.sysconf("SC_ARG_MAX")) or max(map(len, parts)) >= longest:
         raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
 
