@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -311,12 +309,7 @@ def test_a_question_is_answered_once_and_a_second_answer_is_for_no_other_questio
     worker = start("a", ASKS_TWICE, *AUTO)
     worker.wait_until_ready()
     submit(address, "s1", remote)
-    asked = subprocess.run(
-        [sys.executable, "-m", "rookery", "fleet", "wait", "s1"],
-        env=worker.environ,
-        capture_output=True,
-        text=True,
-    ).stderr
+    asked = run_program(FLEET_COMMAND, "fleet", "wait", "s1", **worker.environ).stderr
     worker.signal(signal.SIGSTOP)
     with closing(Fleet(address)) as fleet, connect(address) as database:
         copied = f"rookery fleet answer s1 TEXT --digest {fleet.session('s1').digest}"

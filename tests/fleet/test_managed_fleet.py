@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import ssl
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, closing
@@ -26,7 +24,8 @@ from rookery.fleet.orders import Fleet
 from rookery.manager.web.listeners import Address, self_signed
 from rookery.protocol.remote import RemoteServer
 from rookery.protocol.worker_channel import WorkerGreeting, dial_manager
-from support.fleet_machines import Start, events, submit, until, wait
+from support.fleet_machines import FLEET_COMMAND, Start, events, submit, until, wait
+from support.warm_programs import start_program
 from support.web_channel import WebChannel
 
 pytestmark = pytest.mark.anyio
@@ -65,24 +64,22 @@ class Page(RemoteServer):
 class ManagerProcess:
     def __init__(self, folder: Path, address: str) -> None:
         (folder / "project").mkdir(parents=True)
-        environ = {k: v for k, v in os.environ.items() if not k.startswith("ROOKERY_")}
         words = ["manager", "--database", address, "--port", "0", "--no-open", "--json"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "rookery", *words, "-w", str(folder / "project")],
-            env=environ | {"ROOKERY_HOME": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout
-        self.url, code = json.loads(self.process.stdout.readline())["launch_url"].split("#launch=")
+        words += ["-w", str(folder / "project")]
+        out, said = os.pipe()
+        with os.fdopen(out) as output:
+            with os.fdopen(said, "wb"):
+                self.process = start_program(
+                    FLEET_COMMAND, *words, output=said, ROOKERY_HOME=str(folder)
+                )
+            self.url, code = json.loads(output.readline())["launch_url"].split("#launch=")
         given = httpx2.post(f"{self.url}api/launch", json={"code": code}, trust_env=False)
         self.token = given.json()["token"]
         self.root = self.url.partition("/p/")[0]
 
     def close(self) -> None:
         self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=SECONDS)
+        self.process.wait(SECONDS)
 
     @asynccontextmanager
     async def page(self) -> AsyncIterator[Page]:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -66,18 +65,10 @@ class Machine:
             self._process = self._start(words, said, log.fileno())
 
     def _start(self, words: Sequence[str], output: int, errors: int) -> Process:
-        if not self.network:
-            return start_program(
-                FLEET_COMMAND, *words, output=output, errors=errors, **self.environ
-            )
-        return subprocess.Popen(
-            [*self.network.command, sys.executable, "-m", "rookery", *words],
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            start_new_session=True,
-        )
+        code = FLEET_COMMAND
+        if self.network and self.network.namespace:
+            code = code.replace("run()", f"run({self.network.namespace!r})")
+        return start_program(code, *words, output=output, errors=errors, **self.environ)
 
     def wait_until_ready(self) -> str:
         """Returns the name of its slot."""

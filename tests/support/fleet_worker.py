@@ -2,9 +2,10 @@
 
     run_program(FLEET_COMMAND, "fleet", "list", **environ)
 
-The slots of a worker are forked too. Workers in networks of their own start as users start them.
+The slots of a worker are forked too.
 """
 
+import ctypes
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from support.command_server import import_everything
 from support.warm_start import open_standard_streams
 
 _OPEN_FILES = 1024
+_CLONE_NEWNET = 0x40000000
 
 import_everything()
 assert slot
@@ -49,8 +51,10 @@ class ForkedSlot:
             os.kill(self.pid, signal.SIGTERM)
 
 
-def run() -> None:
-    """Run the command in `sys.argv`, and end as it ends."""
+def run(namespace: str = "") -> None:
+    """Run the command in `sys.argv`, in this network namespace, and end as it ends."""
+    if namespace:
+        _enter(namespace)
     cli.subprocess = SimpleNamespace(Popen=ForkedSlot, PIPE=-1)  # type: ignore[assignment]
     ended = 1
     open_standard_streams()
@@ -62,3 +66,9 @@ def run() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(ended)
+
+
+def _enter(namespace: str) -> None:
+    with open(f"/run/netns/{namespace}", "rb") as file:
+        entered = ctypes.CDLL(None, use_errno=True).setns(file.fileno(), _CLONE_NEWNET)
+    assert entered == 0, os.strerror(ctypes.get_errno())

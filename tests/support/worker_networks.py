@@ -20,8 +20,8 @@ class WorkerNetwork:
     def __init__(self, address: str) -> None:
         self._name = f"rk{os.getpid() % 10**5}x{random.randrange(10**4)}"
         self._host = self._namespace() or LOOPBACK
-        self.command = ["ip", "netns", "exec", self._name] if self.is_namespace else []
-        """What a worker's command begins with."""
+        self.namespace = self._name if self.is_namespace else ""
+        """The name of the network namespace that a worker enters."""
         database = urlsplit(address)
         assert database.port
         self._relay = _Relay(self._host, (LOOPBACK, database.port))
