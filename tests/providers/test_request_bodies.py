@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -72,6 +71,8 @@ FORMAT = {"type": "json_schema", "schema": SHAPE}
 
 
 def test_the_answers_shape_and_its_sampling_are_spelled_for_each_wire():
+    from google.genai.types import GenerateContentConfig
+
     messages = anthropic.body(SAMPLED, BLIND)
     assert messages["output_config"] == {"format": FORMAT}
     assert (messages["temperature"], messages["stop_sequences"]) == (0.5, ["```"])
@@ -82,7 +83,7 @@ def test_the_answers_shape_and_its_sampling_are_spelled_for_each_wire():
     assert (completions["temperature"], completions["stop"]) == (0.5, ["```"])
     assert responses.body(SAMPLED, BLIND)["text"] == {"format": {**FORMAT, "name": "answer"}}
     config = gemini.body(SAMPLED, BLIND)["generationConfig"]
-    assert types.GenerateContentConfig.model_validate(config).response_json_schema == SHAPE
+    assert GenerateContentConfig.model_validate(config).response_json_schema == SHAPE
     assert (config["temperature"], config["stopSequences"]) == (0.5, ["```"])
     assert config["responseMimeType"] == "application/json"
 
