@@ -84,11 +84,8 @@ class Rendering:
         self._transcript.change_rows(
             changed=[self._row(task, message) for message in change.changed],
             removed=[(task.task_id, ts) for ts in change.removed],
-            added=(),
+            added=((self._place(task, each), *self._row(task, each)) for each in change.added),
         )
-        for message in change.added:
-            name, shown = self._row(task, message)
-            self._transcript.change_rows((), (), [(self._place(task, message), name, shown)])
         run = last_tries(after.messages)
         counted = self._count_tries(task, run)
         again = [self._row(task, message) for message in run if message.ts in counted]

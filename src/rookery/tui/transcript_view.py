@@ -101,7 +101,7 @@ class TranscriptView(ScrollView, can_focus=True):
         removed: Iterable[Name],
         added: Iterable[tuple[int, Name, ShownRow]],
     ) -> None:
-        """Each added row comes with its index."""
+        """Each added row comes with its index, asked for after the rows before it are in."""
         anchor = self._anchor()
         for name in removed:
             self._virtual_list.remove(name)
