@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from llm_server import LlmServer
 from llm_server.parts import Status
 from rookery.providers.listing_shapes import ListedModel
 from rookery.providers.model_cache import ModelList, keep_lists, read_lists
+from support.text_process import start_text
 from support.tiny_model import tiny_model
 
 KEY = "sk-secret-0123456789"
@@ -50,18 +49,13 @@ class Shell:
             self.environ |= {"ROO_API_KEY": KEY, "ROO_CODE_PROVIDER_URL": roo}
 
     def run(self, *words: str, status: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "rookery", "models", *words],
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert KEY not in done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        assert done.returncode == status, done.stderr
-        return done.stdout if status == 0 else done.stdout + done.stderr
+        with start_text(["models", *words], self.environ, Path.cwd()) as process:
+            out, err = process.communicate(timeout=60)
+            code = process.wait()
+        assert KEY not in out + err
+        assert "Traceback" not in err
+        assert code == status, err
+        return out if status == 0 else out + err
 
     def row(self, *words: str) -> list[str]:
         (line,) = [line for line in self.run(*words).splitlines() if "  glm-9 " in line]
