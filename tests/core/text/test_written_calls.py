@@ -331,7 +331,7 @@ def test_nothing_is_added_at_the_end_of_an_answer_that_was_cut_off(piece: str):
     assert read_calls(cut, TOOLS, whole=False).calls == ()
 
 
-MUCH = 1_000_000 if os.environ.get("ROOKERY_TORTURE") else 200_000
+MUCH = 1_000_000 if os.environ.get("ROOKERY_TORTURE") else 100_000
 HOSTILE = {
     "openings": "<read_file>",
     "lines of openings": "<read_file>\n",
