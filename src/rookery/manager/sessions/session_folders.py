@@ -91,7 +91,6 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
     parallel_mode: ParallelMode | None = None
     worktree_id: str | None = None
     group_id: str = ""
-    git_url: str | None = None
 
 
 class SessionFolder:

@@ -38,7 +38,6 @@ class ParallelMode(Struct, frozen=True, kw_only=True):
     branch: str = ""
     worktree_path: str = ""
     parent_branch: str = ""
-    completion_message: str = ""
 
 
 class TodoStats(Struct, frozen=True, kw_only=True):
@@ -84,7 +83,6 @@ class SessionRecord(Session, frozen=True, kw_only=True):
     """Shared by the versions of one prompt."""
     workspace: str = ""
     intent: str = ""
-    git_url: str | None = None
     model: str | None = None
     mode: str | None = None
     provider: str | None = None
