@@ -305,10 +305,9 @@ class StaleGuard(Hook):
 
     def _problem(self, change: Change, action: Action) -> _Stale | None:
         path, known = change.path, self._files().by_path.get(change.path)
-        expected = known.sha if known else ""
 
         def stale(reason: str, sentence: str) -> _Stale:
-            return _Stale(path, reason, sentence, expected, change.before)
+            return _Stale(path, reason, sentence, known.sha if known else "", change.before)
 
         if not change.before:
             return None
