@@ -23,7 +23,8 @@ from rookery.app.extra_tools import (
 from rookery.app.host import Contents, LocalHost, QuerySources, SystemClock, observed
 from rookery.app.model_choice import ModelChoice
 from rookery.app.open_models import Models, known_secrets
-from rookery.app.task_factory import make_task, parts_at, task_rules
+from rookery.app.task_factory import make_task, parts_at
+from rookery.app.task_hooks import task_rules
 from rookery.core.facts import Event
 from rookery.core.modes import Level
 from rookery.core.settings import Settings

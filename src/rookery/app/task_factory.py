@@ -13,25 +13,24 @@ from typing import TYPE_CHECKING, Any
 import anyio.lowlevel
 
 from rookery.app.briefing import Briefing, workspace_files
-from rookery.app.task_hooks import CommandHooks, LookedUpHooks
-from rookery.core.facts import Answered, Effect, Event, Noted, RequestStarted, TaskOpened, UserSpoke
+from rookery.app.task_hooks import (
+    CommandHooks,
+    LookedUpHooks,
+    approval_hooks,
+    limit_hooks,
+    task_rules,
+    web_hooks,
+)
+from rookery.core.facts import Answered, Effect, Noted, RequestStarted, TaskOpened, UserSpoke
 from rookery.core.modes import Level
 from rookery.core.next_step import TurnRules
 from rookery.core.undo_plan import background_commands
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports.hooks import EditChecks, Hook
+from rookery.engine.ports.hooks import EditChecks
 from rookery.engine.ports.tool import Tool
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Family, HidingShell, TaskDeps
-from rookery.permissions.approval import AllowRules, ApprovalGate
-from rookery.permissions.restrictions import (
-    DeniedTools,
-    ModeLimits,
-    Restrictions,
-    StaleGuard,
-    TrustGate,
-)
-from rookery.permissions.trust import never_trusted
+from rookery.permissions.restrictions import StaleGuard
 from rookery.platform.disk import put
 from rookery.prompting.environment import (
     EnvironmentDetails,
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from rookery.app.command_parts import TaskCommands
     from rookery.app.edit_checks import TaskEdits
     from rookery.app.local_host import HostParts
-    from rookery.browser.browser_action import BrowserAction
 
 
 def make_task(parts: "HostParts", task_id: str, log: EventLog, family: Family) -> Task:
@@ -108,11 +106,11 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, family: Family) -
         outline=extra.outline,
         barred=briefing.barred,
         hooks=[
-            *_limit_hooks(parts, log, level),
+            *limit_hooks(parts, log, level),
             guard,
             commands,
-            *_approval_hooks(parts, rules, browser, level),
-            *_web_hooks(
+            *approval_hooks(parts, rules, browser, level),
+            *web_hooks(
                 parts,
                 rules,
                 lambda: level() is Level.AUTO,
@@ -164,80 +162,6 @@ def _edit_checks(parts: "HostParts", log: EventLog) -> "TaskEdits | None":
     from rookery.app.edit_checks import TaskEdits
 
     return TaskEdits(parts, log)
-
-
-def task_rules(parts: "HostParts") -> AllowRules:
-    return AllowRules(
-        parts.places.rules_file,
-        parts.workspace,
-        place=parts.files.place,
-        now=parts.clock.now,
-        prefix_of=lambda judged: parts.commands.prefix_of(judged),
-    )
-
-
-def _limit_hooks(parts: "HostParts", log: EventLog, level: Callable[[], Level]) -> list[Hook]:
-    """Return the hooks that enforce trust, the flags and the mode."""
-    consent, briefing = parts.consent, parts.briefing
-    return [
-        TrustGate(
-            trusted=consent.trusted,
-            acts_anyway=consent.acts_anyway,
-            never=never_trusted(parts.workspace),
-        ),
-        DeniedTools(consent.denied_tools),
-        Restrictions(
-            parts.files,
-            allow_outside=consent.outside,
-            allow_protected=consent.protected,
-            automatic=lambda: level().edits_freely,
-        ),
-        ModeLimits(
-            lambda: briefing.mode_in(log.state),
-            briefing.group_of,
-            modes=lambda: briefing.modes,
-            automatic=lambda: level() is Level.AUTO,
-            approved=parts.settings.approve_modes,
-            chosen=consent.mode,
-        ),
-    ]
-
-
-def _approval_hooks(
-    parts: "HostParts",
-    rules: AllowRules,
-    browser: "BrowserAction | None",
-    level: Callable[[], Level],
-) -> list[Hook]:
-    """Return the hooks that ask for approval of changes and of extra tools."""
-    settings = parts.settings
-    pages = [parts.browsers.known_origins(browser)] if browser else []
-    return [
-        ApprovalGate(
-            rules,
-            level=level,
-            can_be_offline=lambda: parts.commands.sandbox.can_be_offline,
-            edits=settings.approve_edits,
-            modes=settings.approve_modes,
-            children=settings.approve_subtasks,
-        ),
-        *parts.extra.hooks,
-        *pages,
-    ]
-
-
-def _web_hooks(
-    parts: "HostParts",
-    rules: AllowRules,
-    automatic: Callable[[], bool],
-    logs: Callable[[], Sequence[Sequence[Event]]],
-) -> list[Hook]:
-    """Return the hook that asks about each web origin once."""
-    if parts.extra.web is None:
-        return []
-    from rookery.web.web_tools import KnownPages
-
-    return [KnownPages(rules, parts.extra.web.is_listed, automatic, logs)]
 
 
 def _turn_rules(parts: "HostParts") -> TurnRules:

@@ -1,5 +1,8 @@
-"""Hooks that are loaded only when a task needs them: for commands and web pages, for intents, and
-the user's own."""
+"""The hooks of a task: part of the composition root.
+
+Those about commands and web pages, intents, and the user's own are loaded only when a task needs
+them.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -8,20 +11,98 @@ from typing import TYPE_CHECKING
 from rookery.core.asks import Ruling, joined
 from rookery.core.blocks import ToolCall
 from rookery.core.commands import Command, SelectIntent
-from rookery.core.facts import Noted
-from rookery.core.modes import GOVERNANCE_FOLDER
+from rookery.core.facts import Event, Noted
+from rookery.core.modes import GOVERNANCE_FOLDER, Level
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.hooks import Hook, LateHooks
 from rookery.errors import CommandRejected
+from rookery.permissions.approval import AllowRules, ApprovalGate
+from rookery.permissions.restrictions import DeniedTools, ModeLimits, Restrictions, TrustGate
+from rookery.permissions.trust import never_trusted
 
 if TYPE_CHECKING:
     from rookery.app.command_parts import TaskCommands
     from rookery.app.local_host import HostParts
+    from rookery.browser.browser_action import BrowserAction
     from rookery.governance.hook import GovernanceHook
 
 
 NO_INTENTS = "This session has no intents. After `rookery intents init`, new sessions have them."
+
+
+def task_rules(parts: "HostParts") -> AllowRules:
+    return AllowRules(
+        parts.places.rules_file,
+        parts.workspace,
+        place=parts.files.place,
+        now=parts.clock.now,
+        prefix_of=lambda judged: parts.commands.prefix_of(judged),
+    )
+
+
+def limit_hooks(parts: "HostParts", log: EventLog, level: Callable[[], Level]) -> list[Hook]:
+    """Return the hooks that enforce trust, the flags and the mode."""
+    consent, briefing = parts.consent, parts.briefing
+    return [
+        TrustGate(
+            trusted=consent.trusted,
+            acts_anyway=consent.acts_anyway,
+            never=never_trusted(parts.workspace),
+        ),
+        DeniedTools(consent.denied_tools),
+        Restrictions(
+            parts.files,
+            allow_outside=consent.outside,
+            allow_protected=consent.protected,
+            automatic=lambda: level().edits_freely,
+        ),
+        ModeLimits(
+            lambda: briefing.mode_in(log.state),
+            briefing.group_of,
+            modes=lambda: briefing.modes,
+            automatic=lambda: level() is Level.AUTO,
+            approved=parts.settings.approve_modes,
+            chosen=consent.mode,
+        ),
+    ]
+
+
+def approval_hooks(
+    parts: "HostParts",
+    rules: AllowRules,
+    browser: "BrowserAction | None",
+    level: Callable[[], Level],
+) -> list[Hook]:
+    """Return the hooks that ask for approval of changes and of extra tools."""
+    settings = parts.settings
+    pages = [parts.browsers.known_origins(browser)] if browser else []
+    return [
+        ApprovalGate(
+            rules,
+            level=level,
+            can_be_offline=lambda: parts.commands.sandbox.can_be_offline,
+            edits=settings.approve_edits,
+            modes=settings.approve_modes,
+            children=settings.approve_subtasks,
+        ),
+        *parts.extra.hooks,
+        *pages,
+    ]
+
+
+def web_hooks(
+    parts: "HostParts",
+    rules: AllowRules,
+    automatic: Callable[[], bool],
+    logs: Callable[[], Sequence[Sequence[Event]]],
+) -> list[Hook]:
+    """Return the hook that asks about each web origin once."""
+    if parts.extra.web is None:
+        return []
+    from rookery.web.web_tools import KnownPages
+
+    return [KnownPages(rules, parts.extra.web.is_listed, automatic, logs)]
 
 
 class CommandHooks(Hook):
