@@ -23,7 +23,7 @@ from support.acp_lines import LineClient, Message, line_client
 from support.model_words import received, shell, write
 from support.terminal_session import Installed
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unconfined")]
 SHARED = {"fs": {"readTextFile": True, "writeTextFile": True}}
 SELECTED = {"outcome": {"outcome": "selected", "optionId": "once"}}
 PERMISSION = "session/request_permission"
@@ -220,7 +220,6 @@ async def test_unsaved_text_that_cannot_be_saved_is_not_overwritten(rookery: Ins
     assert file.read_text() == "on disk\n"
 
 
-@pytest.mark.usefixtures("unconfined")
 @pytest.mark.parametrize(
     "answer",
     [{"error": {"code": -32603, "message": "no"}}, {"result": None}, {"result": {"terminalId": 7}}],
@@ -303,7 +302,6 @@ async def test_a_client_that_reads_late_gets_all_updates(rookery: Installed):
     assert "".join(texts) == "".join(pieces)
 
 
-@pytest.mark.usefixtures("unconfined")
 async def test_output_that_the_client_does_not_read_takes_no_memory(rookery: Installed):
     ended = gate()
     flood = shell(f"yes 0123456789 | head -c {LARGE * 2**20}")

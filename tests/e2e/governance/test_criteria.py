@@ -1,5 +1,7 @@
 """Completion claims: the criteria run through the gate, and their results count."""
 
+import pytest
+
 from llm_server import finish, say
 from rookery.core.facts import Asked, CriteriaChecked, Noted, StepCancelled
 from support.governed_session import (
@@ -13,6 +15,8 @@ from support.governed_session import (
     write,
 )
 from support.ledger_lines import own_records
+
+pytestmark = pytest.mark.usefixtures("unconfined")
 
 DONE = "src/auth/done.py"
 CHECK = (

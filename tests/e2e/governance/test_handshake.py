@@ -2,9 +2,13 @@
 
 import shutil
 
+import pytest
+
 from llm_server import OVERFLOWS, LlmServer, finish, gate, raw_call, say
 from rookery.core.facts import Asked, CallStreamed, Condensed, Fact
 from support.governed_session import FILE, Governed, at, choose, intents, read, run, wait, write
+
+pytestmark = pytest.mark.usefixtures("unconfined")
 
 WRONG, RIGHT = "src/api/user.py", "src/auth/jwt.py"
 

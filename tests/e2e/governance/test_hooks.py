@@ -3,10 +3,14 @@
 import json
 from typing import Any
 
+import pytest
+
 from llm_server import call
 from rookery.core.facts import Noted
 from support.governed_session import Governed, choose, read, run, write
 from support.ledger_lines import own_records
+
+pytestmark = pytest.mark.usefixtures("unconfined")
 
 DECIDES = """\
 case "$(cat)" in

@@ -16,6 +16,8 @@ import pytest
 from support.governed_session import Alone, Governed, choose, intents, run, write
 from support.terminal_session import Installed
 
+pytestmark = pytest.mark.usefixtures("unconfined")
+
 FOLDER = ".orchestration"
 STATE = f"{FOLDER}/.state"
 LEDGER = f"{FOLDER}/agent_trace.jsonl"

@@ -28,6 +28,8 @@ from support.governed_session import (
 )
 from support.ledger_lines import lines_of, own_records, paths
 
+pytestmark = pytest.mark.usefixtures("unconfined")
+
 JWT = "src/auth/jwt.py"
 LEDGER = ".orchestration/agent_trace.jsonl"
 

@@ -27,6 +27,8 @@ from support.governed_session import (
 )
 from support.ledger_lines import own_records
 
+pytestmark = pytest.mark.usefixtures("unconfined")
+
 JWT = "src/auth/jwt.py"
 UNTIL_GO = "touch src/auth/up; until test -e src/auth/go; do sleep 0.02; done"
 SECOND = """\
