@@ -19,10 +19,14 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from support.disk_waits import skip_disk_waits
+
+if TYPE_CHECKING:
+    from support.warm_start import PipedProcess
 
 PR_SET_CHILD_SUBREAPER = 36
 SECONDS = 120
@@ -42,14 +46,7 @@ class CommandServer:
     """A process that runs commands one after the other; leaving the context closes it."""
 
     def __init__(self) -> None:
-        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        self._process = subprocess.Popen(
-            [sys.executable, __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environ,
-        )
+        self._process = _start()
 
     def __enter__(self) -> "CommandServer":
         return self
@@ -79,11 +76,24 @@ class CommandServer:
             "largest_file": largest_file,
             "program": program,
         }
-        print(json.dumps(request), file=self._process.stdin, flush=True)
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        self._process.stdin.flush()
         answer = self._process.stdout.readline()
         assert answer, f"{' '.join(arguments)} left a process that did not end:\n{err.read_text()}"
         code, left = json.loads(answer)
         return Ended(code, left, out.read_text(), err.read_text())
+
+
+def _start() -> "subprocess.Popen[bytes] | PipedProcess":
+    """Start this file, where possible in a process that has imported the product already."""
+    from support.warm_start import start_piped
+
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    if sys.platform == "linux":
+        return start_piped([], environ, os.getcwd(), program=__file__)
+    return subprocess.Popen(
+        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ
+    )
 
 
 def _serve() -> None:

@@ -119,12 +119,14 @@ class PipedProcess(WarmProcess):
         self.wait()
 
 
-def start_piped(arguments: Sequence[str], environ: Mapping[str, str], folder: str) -> PipedProcess:
-    """Like `start_warm`, with pipes."""
+def start_piped(
+    arguments: Sequence[str], environ: Mapping[str, str], folder: str, *, program: str = ""
+) -> PipedProcess:
+    """Start `rookery` or another Python program with pipes."""
     (stdin, into), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
     streams = [stdin, stdout, stderr]
     try:
-        link = begin(arguments, environ, folder, streams)
+        link = begin(arguments, environ, folder, streams, program=program)
     finally:
         for each in streams:
             os.close(each)
