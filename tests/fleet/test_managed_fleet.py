@@ -98,10 +98,15 @@ def manager(address: str, tmp_path: Path) -> Iterator[ManagerProcess]:
         yield running
 
 
-def has_begun_to_answer(address: str) -> bool:
-    """Whether the model has streamed the second answer for a while."""
-    asked = [e.ts for e in events(address, "s1") if isinstance(e.fact, RequestStarted)]
-    return len(asked) == 2 and time.time() * 1000 - asked[-1] > 2000
+def until_it_answers(address: str) -> None:
+    """Wait until the model has streamed the second answer for a while."""
+
+    def has_begun() -> bool:
+        asked = [e.ts for e in fleet.events("s1") if isinstance(e.fact, RequestStarted)]
+        return len(asked) == 2 and time.time() * 1000 - asked[-1] > 2000
+
+    with closing(Fleet(address)) as fleet:
+        until(has_begun)
 
 
 async def test_it_lists_the_fleet_and_shows_text_while_the_model_streams_it(
@@ -109,7 +114,7 @@ async def test_it_lists_the_fleet_and_shows_text_while_the_model_streams_it(
 ):
     start("a", STREAMS, "--permission-mode", "auto", "--label", "gpu").wait_until_ready()
     submit(address, "s1", remote)
-    await anyio.to_thread.run_sync(until, lambda: has_begun_to_answer(address))
+    await anyio.to_thread.run_sync(until_it_answers, address)
     async with manager.page() as page:
         follow = {"session_id": "s1"}
         with anyio.fail_after(SECONDS):
