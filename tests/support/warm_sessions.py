@@ -18,6 +18,8 @@ from typing import Any
 
 LOCALE = {"LANG": "C.UTF-8"}
 READ_BY_PYTHON = ("PYTHON", "LC_", "MALLOC_", "LD_")
+READ_LATER = "PYTHON_KEYRING_BACKEND"
+"""By the library `keyring`, which is imported on first use."""
 ROOM_FOR_A_NAME = " " * 4096
 """An argument that reserves memory, in which a process writes its own command line."""
 PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
@@ -29,7 +31,7 @@ def needs_plain_start(environ: Mapping[str, str]) -> bool:
     if sys.platform != "linux":  # no SOCK_SEQPACKET elsewhere
         return True
     return environ.get("LANG") != LOCALE["LANG"] or any(
-        name.startswith(READ_BY_PYTHON) for name in environ
+        name.startswith(READ_BY_PYTHON) for name in environ if name != READ_LATER
     )
 
 
