@@ -13,7 +13,11 @@ AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 RUN = """
 runOnly => axe
-  .run(document, { resultTypes: ["violations"], runOnly })
+  .run(document, {
+    resultTypes: ["violations"],
+    preload: { assets: ["media"] }, // no rule of these reads the style sheets
+    runOnly,
+  })
   .then(({ violations }) =>
     violations.flatMap(({ id, nodes }) => nodes.map(({ target, html, any }) =>
       `${id}: ${target.join(" ")} ${html.slice(0, 120)} ${any[0]?.message ?? ""}`)))
