@@ -257,6 +257,8 @@ def test_a_browser_asks_for_pushes_and_its_worker_shows_them_when_no_page_is_ope
     context = tab.page.context
     context.add_init_script(PUSH_SERVICE)
     expect(tab.page.get_by_role("complementary", name="Sessions")).to_be_visible()
+    # the worker knows only pages that were opened after it was active
+    tab.page.evaluate("navigator.serviceWorker.ready.then(() => undefined)")
     tab.page.reload()
     tab.go("settings")
     switch = tab.page.get_by_role("switch", name="Also when the page is closed")
@@ -270,7 +272,6 @@ def test_a_browser_asks_for_pushes_and_its_worker_shows_them_when_no_page_is_ope
     switch.click()
     expect(switch).not_to_be_checked()
     until(lambda: not any(each["push"] for each in json.loads(file.read_text())), "no pushes")
-    tab.page.evaluate("navigator.serviceWorker.ready.then(() => undefined)")
     (worker,) = context.service_workers
     titles = "registration.getNotifications().then((all) => all.map((each) => each.title))"
     worker.evaluate("wake()")

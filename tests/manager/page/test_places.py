@@ -96,7 +96,7 @@ def test_versions_are_compared_and_one_is_kept(tab: Tab, manager: Manager, proje
     tab.page.get_by_label("Prompt").fill("Two ways")
     tab.button("1 version").click()
     tab.page.get_by_role("group", name="Versions").get_by_role("radio", name="2").check()
-    tab.page.get_by_role("switch", name="Auto-approve").check()
+    expect(tab.page.get_by_role("switch", name="Auto-approve")).to_be_checked()
     tab.button(re.compile("Start 2")).click()
     expect(tab.page).to_have_url(re.compile("#/(session|versions)/"))
     if "#/session/" in tab.page.url:
