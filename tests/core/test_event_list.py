@@ -23,6 +23,7 @@ from rookery.core.folds.history import history
 from rookery.core.folds.points import points, standing_changes
 from rookery.core.folds.task_record import KnownFiles, TaskRecord, fold
 from rookery.core.undo_plan import background_commands, named_checkpoints, steps_since, unsettled
+from support.long_log import Store
 from support.sample_logs import ANY_LOG
 
 REFUSED = st.builds(PromptRefused, of=st.integers(1, 40), text=st.just(""), reason=st.just("no"))
@@ -41,19 +42,6 @@ def logs(draw: st.DrawFn) -> list[Event]:
     for fact in draw(st.lists(st.one_of(REWOUND, REFUSED), max_size=3)):
         facts.insert(draw(st.integers(min(1, len(facts)), len(facts))), fact)
     return [Event(number, 0, number, fact) for number, fact in enumerate(facts, 1)]
-
-
-class Store:
-    """Events that are not in memory, and how often one of them was read."""
-
-    def __init__(self, events: Sequence[Event]) -> None:
-        self.events = events
-        self.reads = 0
-
-    def __call__(self, places: Iterable[int]) -> Iterator[Event]:
-        for place in places:
-            self.reads += 1
-            yield self.events[place]
 
 
 def stored(events: Sequence[Event], in_memory: int) -> EventList:

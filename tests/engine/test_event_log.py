@@ -18,6 +18,7 @@ from rookery.core.facts import (
 from rookery.core.folds.task_record import TaskRecord
 from rookery.engine.event_log import EventLog
 from rookery.errors import StorageError
+from support.long_log import long_log
 
 pytestmark = pytest.mark.anyio
 
@@ -122,3 +123,16 @@ async def test_a_failed_log_raises_to_its_followers_after_its_last_event():
     assert (await anext(following)).seq == 1
     with pytest.raises(StorageError):
         await anext(following)
+
+
+async def test_a_follower_of_a_long_log_does_not_read_it_at_once():
+    known, store = long_log(count=500)
+    shelf = MemoryStore()
+    shelf.read = lambda: TaskRecord(known)  # type: ignore[method-assign]
+    log = EventLog(shelf, now=lambda: 7)
+    following = log.follow()
+    assert (await anext(following)).seq == 1
+    assert store.reads < 300
+    log.append(Noted(text="news"))
+    log.close()
+    assert [event.seq async for event in following] == [*range(2, 2_003)]

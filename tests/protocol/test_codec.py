@@ -14,17 +14,24 @@ from rookery.core.facts import (
     AssistantSpoke,
     Event,
     Fact,
+    IntentSelected,
     Noted,
     TaskReopened,
+    Todo,
     Unrecognised,
     Usage,
 )
+from rookery.core.folds.run_tallies import Totals
+from rookery.core.modes import Level
 from rookery.core.queries import (
     AskRehearsal,
     AskTasks,
+    AskViewStart,
     KnownTask,
     Query,
     RestoreRehearsal,
+    ViewStart,
+    ViewState,
 )
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import (
@@ -75,6 +82,17 @@ def test_every_fact_survives_a_round_trip(cls: type[Any]):
     assert event_from_json(event_to_json(event)) == event
 
 
+VIEW_START = ViewStart(
+    seq=7,
+    usage=Totals(tokens_in=3, cost=0.5),
+    state=ViewState(
+        intent=IntentSelected(intent_id="i", name="n"),
+        level=Level.EDITS,
+        todos=(Todo(id="1", content="x", status="pending"),),
+    ),
+)
+
+
 @pytest.mark.parametrize("cls", get_args(Query), ids=lambda cls: cls.__name__)
 def test_every_query_survives_a_round_trip(cls: type[Any]):
     query = sample(cls)
@@ -86,8 +104,9 @@ def test_every_query_survives_a_round_trip(cls: type[Any]):
     [
         (AskTasks(), (KnownTask(task_id="a", title="ä", cost=0.5), KnownTask(task_id="b"))),
         (AskRehearsal(task_id="a", to=3), RestoreRehearsal(written=("x",), kept=("y",))),
+        (AskViewStart(task_id="a"), VIEW_START),
     ],
-    ids=["AskTasks", "AskRehearsal"],
+    ids=["AskTasks", "AskRehearsal", "AskViewStart"],
 )
 def test_an_answer_survives_a_round_trip(query: Any, answer: Any):
     assert answer_from_json(query, json.loads(answer_to_json(answer))) == answer

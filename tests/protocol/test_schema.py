@@ -33,7 +33,11 @@ from support.protocol_hosts import Logs, caller, workplace
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schemas" / "protocol.schema.json"
 CHECK = Draft202012Validator(schema())
-ABOUT = {"ask_rehearsal": {"task_id": "t", "to": 1}, "ask_differences": {"task_id": "t"}}
+ABOUT = {
+    "ask_rehearsal": {"task_id": "t", "to": 1},
+    "ask_differences": {"task_id": "t"},
+    "ask_view_start": {"task_id": "t"},
+}
 SCRIPT = """\
 - say: I will write it.
   calls:

@@ -20,10 +20,12 @@ from rookery.core.queries import (
     AskPaths,
     AskPermissions,
     AskTasks,
+    AskViewStart,
     ContextPart,
     KnownContext,
     KnownMode,
     Permissions,
+    ViewStart,
 )
 from rookery.errors import CommandRejected
 
@@ -92,6 +94,7 @@ class ScriptedHost:
             AskPermissions: Permissions(),
             AskDifferences: (),
             AskContext: CONTEXT,
+            AskViewStart: ViewStart(),
             **{cast(Any, kind): answer for kind, answer in answers.items()},
         }
 

@@ -11,7 +11,7 @@ from rookery.app.briefing import Briefing
 from rookery.app.host import QuerySources
 from rookery.app.model_choice import ModelChoice
 from rookery.core.facts import Event, FilesChanged, FilesRestored
-from rookery.core.folds.task_record import fold
+from rookery.core.folds.view_start import view_start
 from rookery.core.modes import CYCLE, Level
 from rookery.core.queries import (
     About,
@@ -28,6 +28,7 @@ from rookery.core.queries import (
     AskRest,
     AskServers,
     AskTasks,
+    AskViewStart,
     FileDifference,
     FoundPath,
     KnownCommand,
@@ -80,6 +81,8 @@ class Answers:
                 return await anyio.to_thread.run_sync(self._paths, letters, most)
             case AskDifferences(task_id=task_id, since=since, until=until):
                 return await self._differences(task_id, since, until)
+            case AskViewStart(task_id=task_id, upto=upto):
+                return view_start(self._engine.events(task_id), upto=upto)
             case AskRehearsal(task_id=task_id, to=to, overwrite=overwrite):
                 return await self._rehearsal(task_id, to, overwrite)
             case _:
@@ -87,10 +90,10 @@ class Answers:
 
     def _permissions(self, task_id: str) -> Permissions:
         rules = self._engine.rules(task_id) if task_id else self._known.rules()
-        events = self._engine.events(task_id) if task_id else ()
+        level = self._engine.level(task_id) if task_id else None
         sandboxed = self._known.can_be_offline()
         return Permissions(
-            level=fold(events).level or self._known.about().level,
+            level=level or self._known.about().level,
             levels=tuple(each for each in CYCLE if sandboxed or each is not Level.SANDBOXED),
             rules=tuple(rules.listed()),
         )

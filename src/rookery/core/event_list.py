@@ -203,6 +203,11 @@ def events_after(events: Sequence[Event], seq: int, before: int = 1 << 62) -> Se
     return events[first : bisect_left(events, before, lo=first, key=_seq)]
 
 
+def first_events(events: CodedEvents, count: int) -> CodedEvents:
+    """The first events, without reading them."""
+    return _Branch(events, [range(count)])
+
+
 def _seq(event: Event) -> int:
     return event.seq
 

@@ -8,6 +8,8 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from rookery.core.facts import IntentSelected, Todo
+from rookery.core.folds.run_tallies import Totals
 from rookery.core.limits import Effort
 from rookery.core.modes import Level
 
@@ -293,6 +295,38 @@ class AskContext(Asking[KnownContext], frozen=True, kw_only=True):
     task_id: str = ""
 
 
+class ViewState(Struct, frozen=True, kw_only=True):
+    """What a view has besides rows."""
+
+    mode: str = ""
+    model: str = ""
+    """The model of the last request, or of the next one if it was switched."""
+    window: int = 0
+    """The context window of the last request's model; 0 if unknown."""
+    level: Level | None = None
+    """How far the agent may go without asking; None: as the run was started."""
+    intent: IntentSelected | None = None
+    todos: tuple[Todo, ...] = ()
+    closed: bool = False
+
+
+class ViewStart(Struct, frozen=True, kw_only=True):
+    """A request of a long session. Its rows and all later ones follow from the events after event
+    `seq` and from this."""
+
+    seq: int = 0
+    usage: Totals = Totals()
+    state: ViewState = ViewState()
+
+
+class AskViewStart(Asking[ViewStart], frozen=True, kw_only=True):
+    """Where to begin to show the end of an open task, or what it showed after event `upto`. A task
+    that is not long begins at its first event."""
+
+    task_id: str
+    upto: int | None = None
+
+
 class AskRest(Asking[bool], frozen=True, kw_only=True):
     """Whether every task waits for a message from the user."""
 
@@ -310,5 +344,6 @@ Query: TypeAlias = (
     | AskIntents
     | AskServers
     | AskContext
+    | AskViewStart
     | AskRest
 )

@@ -28,7 +28,7 @@ from rookery.core.commands import (
     SwitchMode,
     SwitchModel,
 )
-from rookery.core.event_list import of_kind
+from rookery.core.event_list import EventList, of_kind
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
@@ -43,6 +43,7 @@ from rookery.core.facts import (
     switched_to,
 )
 from rookery.core.folds.task_record import fold
+from rookery.core.modes import Level
 from rookery.engine.event_log import EventLog, append_reopened, recover
 from rookery.engine.ports.hooks import LogStore, RuleBook, TaskLogs
 from rookery.engine.ports.workspace import Restored
@@ -125,9 +126,13 @@ class Engine:
             return task.log.follow(after)
         raise CommandRejected(f"Session {task_id} is not open. Open it first.")
 
-    def events(self, task_id: str) -> Sequence[Event]:
+    def events(self, task_id: str) -> EventList:
         """The recorded events of an open task."""
         return self._find(task_id).log.events
+
+    def level(self, task_id: str) -> Level | None:
+        """The level of an open task; None: as the run was started."""
+        return self._find(task_id).log.state.level
 
     def rules(self, task_id: str) -> RuleBook:
         """The rules of an open task."""

@@ -11,7 +11,7 @@ import anyio
 from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
-from rookery.core.event_list import live, newest
+from rookery.core.event_list import EventList, live, newest
 from rookery.core.facts import (
     AgentTask,
     Answered,
@@ -35,6 +35,9 @@ from rookery.core.replies import failed
 from rookery.engine.ports.actions import Outcome
 from rookery.engine.ports.hooks import LogStore
 from rookery.engine.ports.tool import ChildEnd
+
+_AT_ONCE = 256
+"""Events of a long log that are read at once."""
 
 
 class _Link:
@@ -65,7 +68,7 @@ class EventLog:
         self._reported = store.recovered
 
     @property
-    def events(self) -> Sequence[Event]:
+    def events(self) -> EventList:
         """The lasting events."""
         return self._record.events
 
@@ -111,10 +114,11 @@ class EventLog:
         """Yield every lasting event after `after`, past and future, and streamed events in
         between, until the log is closed. A follower that joins in the middle of an answer gets
         it from the start, unless it already has the last lasting event."""
-        missed = self.events[after:]
+        missed = range(after, len(self.events))
         link = self._lasting if missed else self._tail
-        for event in missed:
-            yield event
+        for start in range(after, missed.stop, _AT_ONCE):
+            for event in self.events[start : min(start + _AT_ONCE, missed.stop)]:
+                yield event
         while True:
             while link.next:
                 link = link.next

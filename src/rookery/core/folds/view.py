@@ -31,28 +31,14 @@ from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.transcript import Transcript
 from rookery.core.message import AgentStateInfo, Message, state_after
 from rookery.core.modes import Level
-
-
-class _ViewState(Struct, frozen=True, kw_only=True):
-    """What a view has besides rows."""
-
-    mode: str = ""
-    model: str = ""
-    """The model of the last request, or of the next one if it was switched."""
-    window: int = 0
-    """The context window of the last request's model; 0 if unknown."""
-    level: Level | None = None
-    """How far the agent may go without asking; None: as the run was started."""
-    intent: IntentSelected | None = None
-    todos: tuple[Todo, ...] = ()
-    closed: bool = False
+from rookery.core.queries import ViewStart, ViewState
 
 
 class _Past(Struct, frozen=True):
     """The values from event `seq` on."""
 
     seq: int
-    view_state: _ViewState
+    view_state: ViewState
     before: "_Past | None"
 
 
@@ -61,6 +47,8 @@ class View(Struct, frozen=True, kw_only=True):
     sent something, and `waiting_for` says why, if that is known."""
 
     seq: int = 0
+    start: int = 0
+    """What it shows happened after this event."""
     silence: float = 0.0
     waiting_for: str = ""
     _transcript: Transcript = field(default_factory=Transcript)
@@ -123,8 +111,8 @@ class View(Struct, frozen=True, kw_only=True):
         return self._view_state.closed
 
     @property
-    def _view_state(self) -> _ViewState:
-        return self._past.view_state if self._past else _ViewState()
+    def _view_state(self) -> ViewState:
+        return self._past.view_state if self._past else ViewState()
 
 
 class ViewChange(Struct, frozen=True, kw_only=True):
@@ -139,6 +127,19 @@ class ViewChange(Struct, frozen=True, kw_only=True):
         return bool(self.added or self.changed or self.removed or self.parts)
 
 
+def view_from(start: ViewStart) -> View:
+    """A view of what happens after event `start.seq`. It cannot show a rewind to before that."""
+    transcript = Transcript()
+    transcript.usage = start.usage
+    past = _Past(start.seq, start.state, None)
+    return View(seq=start.seq, start=start.seq, _transcript=transcript, _past=past)
+
+
+def without_rows(view: View) -> View:
+    """The same view without what it has shown so far, if nothing in it is open."""
+    return view_from(ViewStart(seq=view.seq, usage=view.usage, state=view._view_state))
+
+
 def see(view: View, event: Event) -> View:
     transcript = view._transcript.copy()
     transcript.add(event)
@@ -147,6 +148,7 @@ def see(view: View, event: Event) -> View:
         silence, waiting_for = event.fact.seconds, event.fact.what
     return View(
         seq=event.seq,
+        start=view.start,
         silence=silence,
         waiting_for=waiting_for,
         _transcript=transcript,
@@ -185,12 +187,13 @@ def _remember(past: _Past | None, event: Event) -> _Past | None:
     if isinstance(event.fact, Rewound):
         while at and at.seq > event.fact.to:
             at = at.before
-    old = at.view_state if at else _ViewState()
-    new = _changed_by(old, event.fact)
+    old = at.view_state if at else ViewState()
+    new = state_with(old, event.fact)
     return past if at is past and new == old else _Past(event.seq, new, past)
 
 
-def _changed_by(old: _ViewState, fact: Fact) -> _ViewState:
+def state_with(old: ViewState, fact: Fact) -> ViewState:
+    """The state after one more fact."""
     match fact:
         case TaskOpened(mode=mode, todos=todos):
             return replace(old, mode=mode, todos=todos)
