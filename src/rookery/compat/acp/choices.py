@@ -41,6 +41,10 @@ _EFFORT_NAMES: dict[Effort, str] = {
 }
 
 
+OPTIONS = (TaskOpened, ModeSwitched, ModelSwitched, FellBack, ApprovalSwitched, Answered)
+"""Facts that change what is chosen."""
+
+
 class SessionChoices(Struct, kw_only=True):
     """What can be chosen in a session, and what is chosen."""
 

@@ -9,7 +9,7 @@ import anyio
 from msgspec import Struct
 
 from rookery.compat.acp.requests import FileAccess
-from rookery.core.facts import Event
+from rookery.core.event_list import EventList
 from rookery.core.queries import KnownTask
 from rookery.errors import RookeryError
 from rookery.protocol.codec import Host
@@ -78,7 +78,7 @@ class EditorFiles:
 
 class OpenedFolder(Struct, frozen=True, kw_only=True):
     host: Host
-    stored: Sequence[Event] = ()
+    stored: EventList
     """The events of the session to continue."""
     trusted: bool = False
 

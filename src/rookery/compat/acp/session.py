@@ -5,7 +5,7 @@ permission requests. A question whose turn was cancelled can no longer be answer
 """
 
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Literal
 
@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from rookery.compat.acp.choices import SessionChoices
+from rookery.compat.acp.choices import OPTIONS, SessionChoices
 from rookery.compat.acp.questions import (
     APPROVALS,
     DECLINED,
@@ -38,7 +38,7 @@ from rookery.compat.acp.turns import PromptTurn, early_words
 from rookery.compat.acp.updates import PAUSE, Announced, TaskUpdates, plan, said, title_of, update
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, Speak
-from rookery.core.event_list import live
+from rookery.core.event_list import EventList, live, of_kind
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -51,6 +51,7 @@ from rookery.core.facts import (
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
 from rookery.protocol.jsonrpc import INTERNAL_ERROR, Disconnected, Peer, RpcError
+from rookery.protocol.late_view import view_before
 
 STOP_SECONDS = 5.0
 """Seconds that a cancelled turn has to end."""
@@ -171,14 +172,13 @@ class AcpSession:
             with anyio.move_on_after(STOP_SECONDS):
                 await turn.ended.wait()
 
-    async def load(self, stored: Sequence[Event], *, replay: bool) -> None:
+    async def load(self, stored: EventList, *, replay: bool) -> None:
         """Continue a stored session. With `replay`, the client is sent the conversation."""
-        for event in live(stored):
-            for each in self._shown.see(event, replay=True):
-                if replay:
-                    await self._send_update(each)
+        for each in self._shown.load(stored, replay=replay):
+            await self._send_update(each)
+        for event in of_kind(live(stored), *OPTIONS):
             self.choices.apply(event.fact)
-        self._slash.show(stored)
+        self._slash = SlashCommands(self._host, self.id, stored)
         self.choices.level = self._at_start.level  # how it was allowed to act ended with that run
         await self._reopen(stored[-1].seq if stored else 0)
         if not replay and self._shown.view.todos:
@@ -251,6 +251,7 @@ class AcpSession:
             with suppress(CommandRejected):
                 async for event in self._host.follow(task_id, after):
                     await self._terminals.see(shown, task_id, event.fact)
+                    shown.view = await view_before(self._host, task_id, shown.view, event)
                     for each in shown.see(event):
                         await self._send_update(each)
                     if shown.holds_output and shown not in self._flushing:

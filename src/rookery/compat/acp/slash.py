@@ -37,10 +37,10 @@ _NAMES = frozenset(each.name for each in OWN)
 
 
 class SlashCommands:
-    def __init__(self, host: Host, task_id: str) -> None:
+    def __init__(self, host: Host, task_id: str, stored: Sequence[Event] = ()) -> None:
         self._host = host
         self._task_id = task_id
-        self._lines = SlashLines(task_id)
+        self._lines = SlashLines(task_id, stored)
         self._of_model: tuple[KnownCommand, ...] = ()
 
     def show(self, events: Sequence[Event]) -> None:

@@ -26,6 +26,7 @@ from rookery.compat.acp.tool_calls import (
     text_block,
 )
 from rookery.core.blocks import Image, Text, Thinking, ToolCall
+from rookery.core.event_list import EventList, events_after, live, of_kind
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -40,6 +41,7 @@ from rookery.core.facts import (
     OutputStreamed,
     Pausing,
     RequestFailed,
+    RequestStarted,
     StepCancelled,
     TaskClosed,
     TaskFailed,
@@ -52,7 +54,8 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.folds.view import View, see
+from rookery.core.folds.view import View, see, view_from, without_rows
+from rookery.core.folds.view_start import view_start
 from rookery.core.tool_traits import SPEAKING
 
 PAUSE = 200
@@ -113,6 +116,20 @@ class TaskUpdates:
     def call_id(self, call_id: str) -> str:
         """The id of a call in the session: sub-tasks may repeat the ids of others."""
         return f"{self._child}/{call_id}" if self._child else call_id
+
+    def load(self, stored: EventList, *, replay: bool) -> Iterator[Wire]:
+        """Take over a stored session. With `replay`, return the updates of the conversation.
+        Without it, only the end of a long one is read."""
+        start, events = view_start(stored), live(stored)
+        if not replay:
+            self.view = view_from(start)
+            cuts = of_kind(events, Condensed) if self._announced.compaction else ()
+            self._compactions = sum(event.seq <= start.seq for event in cuts)
+        for event in events if replay else events_after(events, start.seq):
+            if event.seq <= start.seq + 1 and isinstance(event.fact, RequestStarted):
+                self.view = without_rows(self.view)  # no update depends on them
+            updates = [*self.see(event, replay=True)]
+            yield from updates if replay else ()
 
     def see(self, event: Event, *, replay: bool = False) -> Iterator[Wire]:
         """Take an event and return its updates."""

@@ -5,7 +5,7 @@ ends with one `result` for each request it answers; the `start` command is done 
 ends. Nothing is written here: each method returns the events to write.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rookery.compat.control_stream.followed_task import (
     Attribution,
@@ -154,7 +154,7 @@ class ControlStream:
         return events
 
     def resume_task(
-        self, task_id: str, stored: Iterable[Event], child_events: Iterable[Event] = ()
+        self, task_id: str, stored: Sequence[Event], child_events: Iterable[Event] = ()
     ) -> list[Output]:
         """Drive a stored task. The cost of its sub-tasks (`child_events`) is included."""
         task = StreamTask(task_id, self._ids, stored)

@@ -1,14 +1,16 @@
 """One task of the control stream: its queue, its rows, and the requests they belong to."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from rookery.compat.structured_output.call_rows import Ids, Output, output
 from rookery.compat.structured_output.output_events import DrivenOutput
 from rookery.core.asks import CATEGORY, AskCategory, AskKind, Reply
+from rookery.core.event_list import EventList
 from rookery.core.facts import Answered, Event, Fact, QueueEdited, TaskOpened, UserSpoke
-from rookery.core.folds.view import View, see
+from rookery.core.folds.view import see, view_from
+from rookery.core.folds.view_start import view_start
 from rookery.core.message import Message
 
 
@@ -177,12 +179,14 @@ _GROWING = ("assistant", "thinking", "tool_use", "tool_result")
 
 
 class StreamTask:
-    """A task and its output. Stored events are read but not written again."""
+    """A task and its output. Stored events are not written again, and of many only the last ones
+    are read."""
 
-    def __init__(self, task_id: str, ids: Ids, stored: Iterable[Event] = ()) -> None:
-        past = list(stored)
+    def __init__(self, task_id: str, ids: Ids, stored: Sequence[Event] = ()) -> None:
+        past = stored if isinstance(stored, EventList) else EventList(stored)
+        start = view_start(past)
         self.task_id = task_id
-        self.view = View()
+        self.view = view_from(start)
         after = past[-1].seq if past else 0
         self.output = DrivenOutput(session_id=task_id, after=after, ids=ids)
         self._spoken: dict[str, int] = {}
@@ -192,9 +196,9 @@ class StreamTask:
         """The refusal that the next event belongs to."""
         self._open: set[int] = set()
         """Rows that were written and not closed."""
-        for event in past:
+        for event in past[start.seq :]:
             self.learn(event)
-            self.output.see(event)
+        self.output.resume(past)
 
     @property
     def question(self) -> StreamQuestion | None:

@@ -10,6 +10,7 @@ from rookery.compat.json_io.task_rows import tool_name
 from rookery.compat.structured_output.call_rows import CallRows, Ids, Output, Speech, output
 from rookery.core.asks import AskKind, as_json, required_action
 from rookery.core.blocks import ToolCall
+from rookery.core.event_list import events_after, newest, of_kind
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -18,6 +19,8 @@ from rookery.core.facts import (
     CompletionOffered,
     Condensed,
     Event,
+    Fact,
+    Governed,
     Noted,
     OutputStreamed,
     RequestFailed,
@@ -106,6 +109,17 @@ class StructuredOutput:
             self._calls.reannounce()
             return []
         return rows if self._stream else [one for one in rows if _is_complete(one)]
+
+    def resume(self, stored: Sequence[Event]) -> None:
+        """Take over what earlier runs stored. There may be very many events, so of those before
+        the model's last words only the usage is read."""
+        start = _last_words(stored)
+        for event in of_kind(stored, AssistantSpoke, Condensed, Noted, RequestFailed):
+            if event.seq > start:
+                break
+            self.see_of_child(event)
+        for event in events_after(stored, start):
+            self.see(event)
 
     def see_of_child(self, event: Event) -> None:
         """Count usage and denials of a sub-task, or of an earlier run. Its rows are not in this
@@ -303,6 +317,19 @@ class DrivenOutput(StructuredOutput):
 
     def _is_text(self, question: Asked) -> bool:
         return question.ask is AskKind.FOLLOWUP
+
+
+def _last_words(stored: Sequence[Event]) -> int:
+    """The event before the request that the model's last words answer; 0 if all events count."""
+    if any(of_kind(stored, Governed)):
+        return 0
+    spoken = (event.seq for event in newest(stored, AssistantSpoke) if _has_words(event.fact))
+    last = next(spoken, 0)
+    return next((each.seq - 1 for each in newest(stored, RequestStarted) if each.seq < last), 0)
+
+
+def _has_words(fact: Fact) -> bool:
+    return isinstance(fact, AssistantSpoke) and bool(fact.words)
 
 
 def _governance(question: Asked) -> Output | None:

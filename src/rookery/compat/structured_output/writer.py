@@ -7,17 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TextIO
 
 from rookery.compat.structured_output.output_events import StructuredOutput
-from rookery.core.event_list import events_after, newest, of_kind
-from rookery.core.facts import (
-    AssistantSpoke,
-    Condensed,
-    Event,
-    Fact,
-    Governed,
-    Noted,
-    RequestFailed,
-    RequestStarted,
-)
+from rookery.core.facts import Event
 from rookery.core.text.characters import whole
 
 _ODD = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
@@ -91,15 +81,8 @@ class JsonOutput:
         self._emit([self._output.begin()])
 
     def resume(self, stored: Sequence[Event]) -> None:
-        """Take over what earlier runs stored. There may be very many events, so of those before
-        the model's last words only the usage is read."""
-        start = _last_words(stored)
-        for event in of_kind(stored, AssistantSpoke, Condensed, Noted, RequestFailed):
-            if event.seq > start:
-                break
-            self._output.see_of_child(event)
-        for event in events_after(stored, start):
-            self.show(event)
+        """Take over what earlier runs stored."""
+        self._output.resume(stored)
 
     def show(self, event: Event) -> None:
         self._emit(self._output.see(event))
@@ -124,19 +107,6 @@ class JsonOutput:
             self._writer.write(outputs)
         else:
             self._kept += outputs
-
-
-def _last_words(stored: Sequence[Event]) -> int:
-    """The event before the request that the model's last words answer; 0 if all events count."""
-    if any(of_kind(stored, Governed)):
-        return 0
-    spoken = (event.seq for event in newest(stored, AssistantSpoke) if _has_words(event.fact))
-    last = next(spoken, 0)
-    return next((each.seq - 1 for each in newest(stored, RequestStarted) if each.seq < last), 0)
-
-
-def _has_words(fact: Fact) -> bool:
-    return isinstance(fact, AssistantSpoke) and bool(fact.words)
 
 
 _SUMMARY = (
