@@ -14,7 +14,7 @@ from textual.widgets import Static
 from rookery.core.commands import Command
 from rookery.core.facts import Event
 from rookery.core.folds.view import View
-from rookery.core.queries import About, AskAbout, Asking
+from rookery.core.queries import About, AskAbout, Asking, ViewStart
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
 from rookery.tui.followed_tasks import Following
@@ -121,6 +121,13 @@ class BareApp(App[None]):
 
     def toast(self, text: str, kind: ToastKind = "info") -> None:
         self.toasts.append(text)
+
+    @property
+    def start(self) -> ViewStart:
+        return ViewStart()
+
+    async def read_past(self) -> None:
+        pass
 
     async def open_task(self, task_id: str) -> None:
         self.opened.append(task_id)

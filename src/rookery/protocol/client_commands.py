@@ -40,9 +40,9 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.folds.points import NOTHING_TO_UNDO, last_change, points
-from rookery.core.folds.view import View, see
+from rookery.core.folds.view import View, see, view_from
 from rookery.core.modes import ALWAYS_ASK, CYCLE, Level, level_named
-from rookery.core.queries import Permissions
+from rookery.core.queries import Permissions, ViewStart
 from rookery.core.text.terminal_text import visible_line
 from rookery.protocol.slash_words import ALIASES, ANSWERS, IN_PLAIN, only_in_a_session
 
@@ -142,7 +142,7 @@ def list_models(models: Sequence[tuple[str, str]], now: str) -> str:
 
 
 class SlashLines:
-    """Watches a task to know what a line refers to."""
+    """Watches a task to know what a line refers to. Its first event follows `start`."""
 
     def __init__(
         self,
@@ -155,6 +155,7 @@ class SlashLines:
         """`level` is that of the run."""
         self._task_id = task_id
         self._events = stored.copy() if isinstance(stored, EventList) else EventList(stored)
+        self.start = ViewStart()
         self._vocabulary = vocabulary
         # how an earlier run was allowed to act says nothing about this one
         self.level = level
@@ -197,7 +198,7 @@ class SlashLines:
 
     @property
     def _view(self) -> View:
-        return reduce(see, self._events, View())
+        return reduce(see, self._events, view_from(self.start))
 
     def handle(self, line: str) -> LineOutcome | None:
         """Handle the line; None if it is for the model."""

@@ -240,6 +240,9 @@ class FullScreen(KeyActions):
             self._page.composer.action_submit()
         self.give_keys_back()
 
+    def on_transcript_view_at_top(self) -> None:
+        self._start(self.read_past())
+
     async def on_picker_picked(self, message: Picker.Picked) -> None:
         await self._picker_control.take(message.choice)
         self.give_keys_back()

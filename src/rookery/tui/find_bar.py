@@ -22,6 +22,8 @@ from rookery.tui.theme import theme_of
 from rookery.tui.transcript_view import TranscriptView
 from rookery.tui.virtual_list import Name, Row
 
+LOOK_AGAIN_SECONDS = 0.5
+
 
 class Hit(Struct, frozen=True):
     """An occurrence of the words: the row, and which of those in the row."""
@@ -88,6 +90,8 @@ class FindBar(Horizontal):
         self._count = Static(id="find-count")
         self._texts = FoundTexts()
         self._hit: Hit | None = None
+        self._searched = 0
+        """Number of rows that were searched."""
 
     def compose(self) -> ComposeResult:
         yield Static("Find", id="find-label")
@@ -97,6 +101,7 @@ class FindBar(Horizontal):
     def on_mount(self) -> None:
         self._field.focus()
         self._search()
+        self.set_interval(LOOK_AGAIN_SECONDS, self._look_again)
 
     def on_unmount(self) -> None:
         self._transcript.highlight("")
@@ -117,6 +122,15 @@ class FindBar(Horizontal):
         self._hit = (above or hits)[-1] if hits else None
         self._show(hits)
 
+    def _look_again(self) -> None:
+        """Count the hits in rows that arrived meanwhile, or go to one if there was none."""
+        if len(self._transcript.rows) == self._searched:
+            return
+        if self._hit is None:
+            self._search()
+        else:
+            self._count.update(self._count_text(self._hits()))
+
     def action_step(self, by: int) -> None:
         """Go to the hit above or below, wrapping around."""
         hits = self._hits()
@@ -126,6 +140,7 @@ class FindBar(Horizontal):
         self._show(hits)
 
     def _hits(self) -> list[Hit]:
+        self._searched = len(self._transcript.rows)
         return self._texts.hits(self._transcript.rows, self._field.value)
 
     def _show(self, hits: Sequence[Hit]) -> None:

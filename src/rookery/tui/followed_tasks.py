@@ -4,11 +4,13 @@ Streamed events arrive faster than the screen is drawn. They are buffered, merge
 the next frame is due.
 """
 
+import math
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from msgspec.structs import replace
 
 from rookery.core.event_list import live
@@ -32,15 +34,19 @@ from rookery.core.facts import (
     ThinkingStreamed,
     ToolFinished,
 )
-from rookery.core.folds.view import View, see
+from rookery.core.folds.view import View, see, view_from
+from rookery.core.queries import ViewStart
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
+from rookery.protocol.late_view import goes_before, start_of, stored_events
 
 BACKLOG = 400
 """Number of pending events from which folding takes noticeable time."""
 PREVIEW_EVENTS = 150
 """Number of last events that are enough to fill a screen."""
+AT_ONCE = 200
+"""Number of older events that are folded before the keyboard gets its turn."""
 SLICE_SECONDS = 0.015
 """Longest time that folding may block the event loop."""
 
@@ -54,6 +60,8 @@ class WatchedTask:
         self, task_id: str, *, call_id: str = "", parent: "WatchedTask | None" = None
     ) -> None:
         self.task_id = task_id
+        self.start = ViewStart()
+        """Where the events begin: later in a long session, until the others are wanted."""
         self.call_id = call_id
         self.parent = parent
         self.agent = ""
@@ -74,6 +82,8 @@ class WatchedTask:
         self.refused_text = ""
         """A message that a hook refused, until it is put back into the input area."""
         self._pending: list[Event] = []
+        self._streamed: list[Event] = []
+        """What was received since the last lasting event, while older events are missing."""
 
     @property
     def depth(self) -> int:
@@ -90,10 +100,16 @@ class WatchedTask:
         row = None if self.condensing else self.view.open_ask
         return self.questions.get(row.ask_id) if row else None
 
+    def begin_at(self, start: ViewStart) -> None:
+        self.start, self.view = start, view_from(start)
+
     def receive(self, event: Event) -> None:
         """Buffer an event until the next frame."""
         if event.fact.lasting:
             self.events.append(event)
+            self._streamed.clear()
+        elif self.start.seq:
+            self._streamed.append(event)
         self._pending.append(event)
 
     def catch_up(self, seconds: float) -> None:
@@ -107,6 +123,19 @@ class WatchedTask:
             if done % 32 == 0 and anyio.current_time() >= until:
                 break
         del self._pending[:done]
+
+    def put_before(self, past: "WatchedTask") -> None:
+        """Show what happened before, too."""
+        self.catch_up(math.inf)
+        for event in self.events:
+            past.receive(event)
+        past.catch_up(math.inf)
+        view = past.view
+        for event in self._streamed:
+            view = see(view, event)
+        self.start, self.view, self.events = past.start, view, past.events
+        self.ended = past.ended
+        self.ended_version += 1
 
     def _end_of_stream(self, begin: int) -> int:
         """End of the run of streamed pieces that starts at `begin`."""
@@ -210,6 +239,7 @@ class Following:
         self._start = start
         self._on_event = on_event
         self.root: WatchedTask | None = None
+        self._reading = anyio.Lock()
         self._tasks: dict[str, WatchedTask] = {}
 
     @property
@@ -230,19 +260,46 @@ class Following:
     async def follow(self, task_id: str) -> None:
         """Follow the task until it ends. Raises `CommandRejected` if it is not open."""
         self.forget()
-        self.root = self._tasks[task_id] = WatchedTask(task_id)
-        await self._listen(self.root, 0)
+        self.root = self._tasks[task_id] = task = WatchedTask(task_id)
+        task.begin_at(await start_of(self._host, task_id))
+        await self._listen(task, task.start.seq)
+
+    async def read_past(self) -> None:
+        """Read the events of a long session before those that were shown first."""
+        async with self._reading:
+            task = self.root
+            if task is None or not task.start.seq:
+                return
+            past = WatchedTask(task.task_id)
+            stored = stored_events(self._host, task.task_id, 0, task.start.seq)
+            async with aclosing(stored) as events:
+                async for event in events:
+                    past.receive(event)
+                    if past.waiting >= AT_ONCE:
+                        past.catch_up(math.inf)
+                        await anyio.lowlevel.checkpoint()
+                    if self.root is not task:
+                        return
+            task.put_before(past)
+            self._follow_children(task, past.events)
+            self._on_event()
 
     async def _listen(self, task: WatchedTask, after: int) -> None:
         async for event in self._host.follow(task.task_id, after):
             if self._tasks.get(task.task_id) is not task:
                 return
+            if goes_before(event, task.view):
+                await self.read_past()
             task.receive(event)
-            if isinstance(event.fact, ChildBegan):
-                self._start(self._follow_child(task, event.fact))
+            self._follow_children(task, [event])
             self._on_event()
         task.over = True
         self._on_event()
+
+    def _follow_children(self, parent: WatchedTask, events: Iterable[Event]) -> None:
+        for event in events:
+            if isinstance(event.fact, ChildBegan):
+                self._start(self._follow_child(parent, event.fact))
 
     async def _follow_child(self, parent: WatchedTask, began: ChildBegan) -> None:
         child = WatchedTask(began.task_id, call_id=began.call_id, parent=parent)

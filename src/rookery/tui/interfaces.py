@@ -12,7 +12,7 @@ from msgspec import Struct
 from rookery.core.commands import Command
 from rookery.core.facts import Event
 from rookery.core.folds.view import View
-from rookery.core.queries import About, Asking
+from rookery.core.queries import About, Asking, ViewStart
 from rookery.protocol.codec import Host
 
 T = TypeVar("T")
@@ -57,7 +57,17 @@ class Controller(Protocol):
         ...
 
     def events(self, task_id: str) -> Sequence[Event]:
-        """The lasting events of a followed task, oldest first."""
+        """The lasting events of a followed task, oldest first. Those of a long session begin at
+        `start`."""
+        ...
+
+    @property
+    def start(self) -> ViewStart:
+        """Where the events of the session begin."""
+        ...
+
+    async def read_past(self) -> None:
+        """Read all events of the session, which takes seconds if there are very many."""
         ...
 
     async def send(self, command: Command) -> bool:

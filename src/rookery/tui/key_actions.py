@@ -214,6 +214,7 @@ class KeyActions(TaskController):
     async def action_find(self, words: str = "") -> None:
         """Search in the conversation."""
         await self._picker_control.open_find(self._page.transcript, words)
+        self._start(self.read_past())
 
     async def action_background(self) -> None:
         if question := self._session.background_question:

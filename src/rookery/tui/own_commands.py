@@ -38,8 +38,22 @@ class ScreenCommand(Struct, frozen=True):
     do: Do | None = None
     screen: str = ""
     """Module and class in `rookery.tui.screens`."""
+    whole: bool = False
+    """It needs all events of the session."""
 
     async def run(self, app: "App[Any]", controller: Controller, args: str = "") -> None:
+        if self.whole and controller.start.seq:
+            app.run_worker(self._run_when_read(app, controller, args))
+        else:
+            await self._run(app, controller, args)
+
+    async def _run_when_read(self, app: "App[Any]", controller: Controller, args: str) -> None:
+        task_id = controller.task_id
+        await controller.read_past()
+        if controller.task_id == task_id:
+            await self._run(app, controller, args)
+
+    async def _run(self, app: "App[Any]", controller: Controller, args: str) -> None:
         if self.press:
             controller.press(self.press)
         elif self.do:
@@ -179,6 +193,7 @@ async def _handle(controller: Controller, task_id: str, line: str) -> LineOutcom
         ),
         level=level or controller.about.level,
     )
+    lines.start = controller.start
     for event in controller.events(task_id):
         lines.show(event)
     for child in controller.views:
@@ -199,10 +214,16 @@ COMMANDS = (
         "model", "switch the model", "[[PROVIDER] NAME]", screen="choice_screens.ModelScreen"
     ),
     ScreenCommand("approve", "act without asking, or ask again", "on|off"),
-    ScreenCommand("undo", "undo the last change to files and the conversation since", do=_undo),
-    ScreenCommand("checkpoints", "list the steps and rewind to one", do=_checkpoints),
-    ScreenCommand("rewind", "rewind conversation and files", "[N]", do=partial(_go_back, "BOTH")),
-    ScreenCommand("files", "restore only the files", "[N]", do=partial(_go_back, "FILES")),
+    ScreenCommand(
+        "undo", "undo the last change to files and the conversation since", do=_undo, whole=True
+    ),
+    ScreenCommand("checkpoints", "list the steps and rewind to one", do=_checkpoints, whole=True),
+    ScreenCommand(
+        "rewind", "rewind conversation and files", "[N]", do=partial(_go_back, "BOTH"), whole=True
+    ),
+    ScreenCommand(
+        "files", "restore only the files", "[N]", do=partial(_go_back, "FILES"), whole=True
+    ),
     ScreenCommand(
         "permissions",
         "level and rules: what happens without asking",
@@ -211,21 +232,21 @@ COMMANDS = (
     ),
     ScreenCommand("intent", "select another intent", "[ID]", screen="choice_screens.IntentScreen"),
     ScreenCommand("queue", "queued messages", "[drop N]", screen="choice_screens.QueueScreen"),
-    ScreenCommand("tree", "sub-tasks and agents", screen="task_screens.TreeScreen"),
+    ScreenCommand("tree", "sub-tasks and agents", screen="task_screens.TreeScreen", whole=True),
     ScreenCommand("find", "search in the conversation", "[WORDS]", do=_find),
     ScreenCommand("todos", "to-do list", press="todos"),
-    ScreenCommand("cost", "cost of each request", screen="info_screens.CostScreen"),
-    ScreenCommand("diff", "what this session changed", do=_diff),
+    ScreenCommand("cost", "cost of each request", screen="info_screens.CostScreen", whole=True),
+    ScreenCommand("diff", "what this session changed", do=_diff, whole=True),
     ScreenCommand(
         "context", "how the context window is used", screen="setting_screens.ContextScreen"
     ),
     ScreenCommand("memory", "rule files in use; edit one", screen="setting_screens.MemoryScreen"),
     ScreenCommand("condense", "summarise the conversation"),
     ScreenCommand("bg", "move the running command to the background"),
-    ScreenCommand("stop", "end the running command, or an agent", "[AGENT]"),
+    ScreenCommand("stop", "end the running command, or an agent", "[AGENT]", whole=True),
     ScreenCommand("paste", "attach the image in the clipboard", press="attach"),
     ScreenCommand("copy", "copy the selection or the last answer", press="copy"),
-    ScreenCommand("export", "write the conversation to a file", "[FILE]", do=_export),
+    ScreenCommand("export", "write the conversation to a file", "[FILE]", do=_export, whole=True),
     ScreenCommand("theme", "list the themes and use one", "[NAME]", do=_theme),
     ScreenCommand("config", "model, mode and where settings are"),
     ScreenCommand("editor", "write the message in your own editor", press="edit_draft"),

@@ -20,7 +20,7 @@ from rookery.core.commands import (
 )
 from rookery.core.facts import Event
 from rookery.core.folds.view import View
-from rookery.core.queries import About, Asking
+from rookery.core.queries import About, Asking, ViewStart
 from rookery.errors import CommandRejected, StorageError
 from rookery.protocol.attend import RunEnd
 from rookery.protocol.codec import Host
@@ -154,6 +154,15 @@ class TaskController(App[RunEnd]):
 
     def events(self, task_id: str) -> Sequence[Event]:
         return self._session.events(task_id)
+
+    @property
+    def start(self) -> ViewStart:
+        return self._session.root.start if self._session.root else ViewStart()
+
+    async def read_past(self) -> None:
+        if self.start.seq:
+            self.toast("Reading the whole session…")
+        await self._session.read_past()
 
     async def send(self, command: Command) -> bool:
         try:

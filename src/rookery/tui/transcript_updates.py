@@ -81,10 +81,16 @@ class Rendering:
         change = changes(before, after)
         if not (change.added or change.changed or change.removed):
             return
+        added = list(change.added)
+        if after.start < before.start and before.messages:  # older events were read
+            older = [row for row in added if row.ts < before.messages[0].ts]
+            added = added[len(older) :]
+            self._count_tries(task, older)
+            self._older = older + self._older
         self._transcript.change_rows(
             changed=[self._row(task, message) for message in change.changed],
             removed=[(task.task_id, ts) for ts in change.removed],
-            added=((self._place(task, each), *self._row(task, each)) for each in change.added),
+            added=((self._place(task, each), *self._row(task, each)) for each in added),
         )
         run = last_tries(after.messages)
         counted = self._count_tries(task, run)

@@ -43,6 +43,9 @@ class TranscriptView(ScrollView, can_focus=True):
             super().__init__()
             self.letter = letter
 
+    class AtTop(Message):
+        """Posted when the user scrolls to the first line: there may be older rows."""
+
     DEFAULT_CSS = "TranscriptView { overflow-x: hidden; overflow-y: scroll; }"
 
     def __init__(self) -> None:
@@ -50,6 +53,8 @@ class TranscriptView(ScrollView, can_focus=True):
         self._virtual_list = VirtualList()
         self._following = True
         """Whether the view sticks to the end."""
+        self._at_top = False
+        """Whether the view stays at the first line while older rows arrive."""
         self._marked: Name | None = None
         self._words = ""
         """What is highlighted, in lower case."""
@@ -140,6 +145,8 @@ class TranscriptView(ScrollView, can_focus=True):
         return None if self._following else self._virtual_list.anchor(self._first)
 
     def _place(self, anchor: Anchor | None) -> int:
+        if self._at_top:
+            return 0
         last = max(0, self._virtual_list.height - self.size.height)
         line = self._virtual_list.line_of(anchor) if anchor else None
         return last if line is None else min(last, line)
@@ -264,8 +271,11 @@ class TranscriptView(ScrollView, can_focus=True):
         if round(old_value) != round(new_value):
             self._following = round(new_value) >= self.max_scroll_y
             self._painted = []
+            if round(new_value) == 0:
+                self.post_message(self.AtTop())
 
     def _go(self, to: float) -> None:
+        self._at_top = False
         last = max(0, self._virtual_list.height - self.size.height)
         line = min(max(0, round(to)), last)
         self._following = line >= last
@@ -294,9 +304,11 @@ class TranscriptView(ScrollView, can_focus=True):
 
     def action_to_top(self) -> None:
         self._go(0)
+        self._at_top = True
+        self.post_message(self.AtTop())
 
     def action_to_bottom(self) -> None:
-        self._following = True
+        self._following, self._at_top = True, False
         self._settle(None)
 
     def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:

@@ -1,0 +1,188 @@
+"""A long session is shown from near its end. What came before is read when it is wanted."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import reduce
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from rookery.core.asks import AskKind
+from rookery.core.commands import ReopenTask
+from rookery.core.event_list import EventList
+from rookery.core.facts import (
+    Asked,
+    CheckpointSaved,
+    Event,
+    Fact,
+    FilesChanged,
+    RequestStarted,
+    Rewound,
+    TaskOpened,
+    TextStreamed,
+    ToolStarted,
+    UserSpoke,
+)
+from rookery.core.folds.view import View, see
+from rookery.core.folds.view_start import view_start
+from rookery.core.queries import AskViewStart
+from rookery.tui.app import FullScreen, StartOptions
+from support.long_log import turns
+from support.scripted_host import ABOUT, ScriptedHost
+from support.tui_session import Play
+
+pytestmark = pytest.mark.anyio
+
+CHANGE: tuple[Fact, ...] = (
+    CheckpointSaved(call_id="e", id="a"),
+    ToolStarted(call_id="e", tool="edit", title="Edit old.txt", text="{}"),
+    FilesChanged(call_id="e", before="a", after="b", since=3),
+)
+LONG: tuple[Fact, ...] = (
+    TaskOpened(text="The giraffe comes first"),
+    *CHANGE,
+    *turns(0, 2_000),
+    Asked(ask_id="q", ask=AskKind.RESUME_TASK),
+)
+
+
+class LongHost(ScriptedHost):
+    """Counts the events that the client reads."""
+
+    reads = 0
+
+    @property
+    def log(self) -> list[Event]:
+        return self._logs["t1"]
+
+    async def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
+        async for event in super().follow(task_id, after):
+            self.reads += 1
+            yield event
+
+
+@asynccontextmanager
+async def shown(*facts: Fact) -> AsyncIterator[tuple[Play, LongHost]]:
+    host = LongHost()
+    host.tell(*(facts or LONG))
+    host.answer(AskViewStart, view_start(EventList(host.log)))
+    app = FullScreen(host, StartOptions(first=ReopenTask(task_id="t1"), home="/home/ada"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        played = Play(app, host, pilot)
+        await played.see("Step 1999")
+        await played.settle()
+        yield played, host
+
+
+def folded(host: LongHost) -> View:
+    return reduce(see, host.log, View())
+
+
+def texts(view: View) -> list[tuple[int, str | None]]:
+    return [(row.ts, row.text) for row in view.messages]
+
+
+async def test_only_the_end_is_read_until_more_is_wanted():
+    async with shown() as (it, host):
+        assert 3_000 <= host.reads < 3_100
+        view = it.app.view
+        assert view is not None
+        assert view.usage == folded(host).usage
+        assert view.mode == folded(host).mode
+        await it.type("hello")
+        assert it.composer.text == "hello"
+        assert host.reads < 3_100
+
+
+async def test_home_goes_to_the_very_first_row():
+    async with shown() as (it, host):
+        it.app._page.transcript.focus()
+        await it.press("home")
+        await it.see("giraffe")
+        await it.settle()
+        assert it.app.view is not None
+        assert texts(it.app.view) == texts(folded(host))
+        names = [row.name[1] for row in it.app._page.transcript.rows]
+        assert names == [row.ts for row in folded(host).messages]
+        await it.press("end")
+        await it.see("Step 1999")
+
+
+async def test_scrolling_up_by_hand_finds_older_rows_in_place():
+    async with shown() as (it, _):
+        transcript = it.app._page.transcript
+        transcript._go(1)
+        await it.settle()
+        before = it.lines[1:10]
+        transcript._go(0)
+        await it.until(lambda: it.app.start.seq == 0)
+        await it.settle()
+        assert transcript._first > 1_000
+        assert [line for line in before if line.strip() and line in it.lines]
+
+
+async def test_a_search_finds_what_was_said_first():
+    async with shown() as (it, _):
+        await it.app.run_action("find('giraffe')")
+        await it.see("1 of 1")
+        assert "The giraffe comes first" in it.screen
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("/checkpoints", "giraffe"),
+        ("/undo", "old.txt"),
+        ("/rewind 1", "Edit old.txt"),
+        ("/cost", "1,800 earlier"),
+    ],
+)
+async def test_screens_know_the_whole_session(command: str, found: str):
+    async with shown() as (it, _):
+        await it.type(command)
+        await it.press("enter")
+        await it.until(lambda: len(it.app.screen_stack) > 1)
+        await it.see(found)
+
+
+async def test_an_export_has_the_whole_conversation(tmp_path: Path):
+    async with shown() as (it, _):
+        it.app._status_updates.about = replace(ABOUT, workspace=str(tmp_path))
+        await it.type("/export all.md")
+        await it.press("enter")
+        await it.until((tmp_path / "all.md").exists)
+        await it.settle()
+        written = (tmp_path / "all.md").read_text()
+        assert ("giraffe" in written, "Step 7\n" in written) == (True, True)
+
+
+async def test_what_streams_meanwhile_is_not_lost():
+    async with shown() as (it, host):
+        host.tell(RequestStarted(request_id="new", model="m"))
+        host.tell(TextStreamed(request_id="new", text="Half a sent"))
+        await it.see("Half a sent")
+        await it.app.read_past()
+        host.tell(TextStreamed(request_id="new", text="ence."))
+        await it.see("Half a sentence.")
+        assert it.app.view is not None
+        assert texts(it.app.view) == texts(folded(host))
+
+
+async def test_another_client_rewinds_to_before_what_is_shown():
+    async with shown() as (it, host):
+        host.tell(Rewound(to=5), UserSpoke(message_id="m", text="Instead of this"))
+        host.tell(RequestStarted(request_id="new", model="m"))
+        await it.see("Instead of this")
+        await it.see("giraffe")
+        assert "Step 1999" not in it.screen
+        assert it.app.view is not None
+        assert texts(it.app.view) == texts(folded(host))
+
+
+async def test_a_session_that_was_left_while_it_is_read_stays_left():
+    async with shown() as (it, _):
+        it.app._start(it.app.read_past())
+        await it.app.new_task()
+        await it.settle()
+        assert it.app.task_id is None
