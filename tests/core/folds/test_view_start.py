@@ -1,5 +1,6 @@
 """A view that begins late shows the end of a session as one that begins at the first event."""
 
+import sys
 from collections.abc import Sequence
 from functools import reduce
 
@@ -134,3 +135,15 @@ def test_the_start_of_what_was_shown_before_is_found():
     assert 4_990 < earlier.seq < 5_000
     whole, late = reduce(see, known[:8_000], View()), folded(known[:8_000], earlier)
     assert said(late) == said(whole)
+
+
+def test_a_view_does_not_keep_the_events_it_has_seen():
+    events = numbered([TaskOpened(text="Go"), *turns(0, 20)])
+
+    def references() -> list[int]:
+        return [sys.getrefcount(event) for event in events][:-1]
+
+    alone = references()
+    view = reduce(see, events, View())
+    assert len(view.messages) > 40
+    assert references() == alone

@@ -10,7 +10,7 @@ An open question that stops the loop is the last row: later rows appear when it 
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Generic, Literal, Protocol, TypeVar, overload
+from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 from msgspec.structs import replace
 
@@ -21,6 +21,9 @@ from rookery.core.message import Content, Message, Pieces
 PAGE = 32
 
 PACED = "api_req_rate_limit_wait"
+NOTHING: Mapping[str, Any] = {}
+"""One for all that keep nothing: a long task keeps very many."""
+_NO_EVENT = Event(0, 0, 0, TaskReopened())
 _TIMER = "\n<retry_timer>"
 
 
@@ -140,16 +143,18 @@ class Sheet:
 
     def __init__(self) -> None:
         self.rows: Rows[Message] = Rows()
-        self.event = Event(0, 0, 0, TaskReopened())
+        self.event = _NO_EVENT
         self.question: int | None = None
         self._last_ts = 0
         self._open: frozenset[int] = frozenset()
         self._held: tuple[Message, ...] = ()
 
     def copy(self) -> "Sheet":
+        """A copy without the current event, which would stay in memory with it."""
         other = Sheet()
         for name in self.__slots__:
             setattr(other, name, getattr(self, name))
+        other.event = _NO_EVENT
         return other
 
     def as_it_was(self, before: "Sheet") -> "Sheet":

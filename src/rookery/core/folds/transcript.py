@@ -61,7 +61,7 @@ from rookery.core.folds.answer_rows import (
     stream_call,
     stream_text,
 )
-from rookery.core.folds.rows import Rows, Sheet, without
+from rookery.core.folds.rows import NOTHING, Rows, Sheet, without
 from rookery.core.folds.run_tallies import Totals, plus
 from rookery.core.message import Message, Outcome, Pieces, call_text
 from rookery.core.replies import restored_files, sentence_in
@@ -378,7 +378,7 @@ class Transcript:
     def _kept(self) -> "Transcript":
         """A copy without what a rewind stops anyway or can rebuild."""
         kept = self.copy()
-        kept._shown, kept._outputs, kept._running, kept._waiting = {}, {}, {}, {}
+        kept._shown = kept._outputs = kept._running = kept._waiting = NOTHING
         return kept
 
     def _rewind(self, to: int) -> None:
