@@ -6,6 +6,7 @@ import pytest
 
 from rookery.compat.acp.updates import Announced, TaskUpdates
 from rookery.compat.control_stream.followed_task import StreamTask
+from rookery.compat.json_io.messages import EngineMessages
 from rookery.compat.structured_output.call_rows import Ids
 from rookery.compat.structured_output.output_events import DrivenOutput
 from rookery.core.asks import AskKind
@@ -19,7 +20,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.folds.view import View, see
-from rookery.core.queries import AskViewStart, ViewStart
+from rookery.core.queries import About, AskViewStart, ViewStart
 from rookery.protocol.late_view import view_before
 from support.long_log import long_log, turn
 from support.scripted_host import ScriptedHost
@@ -82,3 +83,17 @@ async def test_a_rewind_to_before_what_is_shown_finds_what_was_shown_then():
         whole = reduce(see, events, View())
         assert [row.text for row in late.messages][-2:] == [row.text for row in whole.messages][-2:]
         assert late.agent.state == whole.agent.state
+
+
+def test_the_rows_of_a_stored_session_are_compared_once():
+    """They are one change, however many events there are."""
+    known, _ = long_log(*LATE, count=100)
+    messages = EngineMessages(About())
+    messages.drive("t")
+    for event in known:
+        assert messages.see("t", event, 0.0) == []
+    assert messages.task is not None
+    assert not messages.task.waits
+    lines = messages.catch_up(0.0)
+    whole = reduce(see, known, View())
+    assert [line["ts"] for line in lines] == [row.ts for row in whole.messages]

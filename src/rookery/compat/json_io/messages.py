@@ -237,7 +237,10 @@ class EngineMessages:
         task = self._tasks.get(task_id)
         if task is None:
             return []
-        task.learn(event)
+        if self.replaying:
+            task.read(event)
+        else:
+            task.learn(event)
         self._track(task, event)
         ended = self._condensing and isinstance(event.fact, _CONDENSING_ENDS)
         happened = [*self._events.setdefault(task_id, TaskEvents()).see(task, event)]
@@ -247,6 +250,8 @@ class EngineMessages:
     def catch_up(self, now: float) -> list[Wire]:
         """Stop replaying: report what was read, and from now on everything as it happens."""
         self.replaying = False
+        for task in self._tasks.values():
+            task.catch_up()
         self._shown = ""
         return self.news(now)
 
@@ -260,6 +265,7 @@ class EngineMessages:
         """Report that a task has ended."""
         if task_id == self.root:
             self._over, self.cancelling, self.replaying = True, False, False
+            self._tasks[task_id].catch_up()
             self._tasks = {task_id: self._tasks[task_id]}
             return self.news(now)
         lines = [] if self._launched else self._lines(now)

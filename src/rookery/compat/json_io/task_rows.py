@@ -169,6 +169,8 @@ class ShownTask:
     def __init__(self, task_id: str) -> None:
         self.task_id = task_id
         self.view = View()
+        self._known = self.view
+        """The view at the last `catch_up`."""
         self.text = ""
         self.parent: str | None = None
         self.began = 0
@@ -201,8 +203,17 @@ class ShownTask:
         return bool(self._due)
 
     def learn(self, event: Event) -> None:
-        before = self.view
-        self.view = see(before, event)
+        self.read(event)
+        self.catch_up()
+
+    def read(self, event: Event) -> None:
+        """Take an event of which nothing is to be written before `catch_up`."""
+        self.view = see(self.view, event)
+        self._note(event)
+
+    def catch_up(self) -> None:
+        """Find out what is to be written since the last time."""
+        before, self._known = self._known, self.view
         change = changes(before, self.view)
         self.parts |= change.parts
         for row in (*change.added, *change.changed):
@@ -213,7 +224,6 @@ class ShownTask:
                 self._growing.pop(row.ts, None)
         self._unwritten.update(row.ts for row in change.added)
         self._drop(change.removed)
-        self._note(event)
 
     def news(self, now: float) -> list[Message]:
         """Return the rows to write now, in order."""
