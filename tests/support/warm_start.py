@@ -169,7 +169,14 @@ def begin(
         terminal=terminal,
         manages=manages,
         program=program,
+        uses_mcp=_uses_mcp(arguments, environ, folder),
     )
+
+
+def _uses_mcp(arguments: Sequence[str], environ: Mapping[str, str], folder: str) -> bool:
+    """Whether the run will probably connect to a server."""
+    places = (f"{folder}/.rookery", f"{environ.get('ROOKERY_HOME', '')}/config")
+    return "mcp" in arguments[:1] or any(os.path.exists(f"{each}/mcp.json") for each in places)
 
 
 @contextmanager
@@ -246,6 +253,8 @@ def _serve(link: socket.socket) -> int:
                 return 0
             *streams, watcher = descriptors
             request = json.loads(body)
+            if request.get("uses_mcp"):
+                _import_mcp()
             child = os.fork()
             if child == 0:
                 signal.set_wakeup_fd(-1)
@@ -280,6 +289,15 @@ def _prepare() -> None:
         sys.path.remove(folder)  # keeps helpers out of children
     assert threading.active_count() == 1, "a thread would be lost in a child"
     assert tempfile.tempdir is None, "a child would not read its own environment"
+
+
+@cache
+def _import_mcp() -> None:
+    """Takes longer than the rest of such a run; other runs would pay for the memory."""
+    import mcp.client.client
+    import mcp.client.sse  # noqa: F401
+
+    gc.freeze()
 
 
 def _become(request: dict[str, Any], streams: Sequence[int], watcher: int) -> int:
