@@ -107,6 +107,14 @@ def vanished(mark: str) -> bool:
     return processes_with(mark) == []
 
 
+def none_is_listed(ps: Ps) -> bool:
+    """Whether no command is listed, or soon will be."""
+    until = time.monotonic() + SECONDS
+    while (listed := ps()) != "No command is running.\n" and time.monotonic() < until:
+        time.sleep(0.02)
+    return listed == "No command is running.\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
 def test_background_commands_end_with_the_product(
     ground: Playground, mark: str, ps: Ps, number: signal.Signals
@@ -116,7 +124,7 @@ def test_background_commands_end_with_the_product(
         process.send_signal(number)
         process.wait(timeout=SECONDS)
     assert vanished(mark)
-    assert ps() == "No command is running.\n"
+    assert none_is_listed(ps)
     assert verify(ground.task) == []
 
 
