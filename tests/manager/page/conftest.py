@@ -2,13 +2,14 @@
 tabs for each test."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from rookery.browser.browser_action import find_browser
 from rookery.errors import ToolError
@@ -29,17 +30,26 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
         if nextitem is None or nextitem.path.parent != Path(__file__).parent:
             opened.close()
             open_browser.cache_clear()
+            open_driver.cache_clear()
 
 
-@cache
-def open_browser() -> Browser:
+def found_browser() -> str:
     if not PageFiles().is_built:
         pytest.skip(f"the page is not built; {HOW_TO_BUILD} makes it, with Node")
     try:
-        program = find_browser("", os.environ["PATH"])
+        return find_browser("", os.environ["PATH"])
     except ToolError as error:
         pytest.skip(str(error))
-    browser = opened.enter_context(sync_playwright()).chromium.launch(
+
+
+@cache
+def open_driver() -> Playwright:
+    return opened.enter_context(sync_playwright())
+
+
+@cache
+def open_browser(program: str) -> Browser:
+    browser = open_driver().chromium.launch(
         executable_path=program,
         args=["--disable-dev-shm-usage", "--disable-gpu", "--no-proxy-server"],
         chromium_sandbox=os.geteuid() != 0,
@@ -50,7 +60,14 @@ def open_browser() -> Browser:
 
 @pytest.fixture(scope="module")
 def browser() -> Browser:
-    return open_browser()
+    """Chromium without windows of its own, if it is installed: it needs a third less time."""
+    whole = found_browser()
+    return open_browser(shutil.which("chromium-headless-shell") or whole)
+
+
+@pytest.fixture
+def whole_browser() -> Browser:
+    return open_browser(found_browser())
 
 
 @pytest.fixture(scope="module")

@@ -249,9 +249,9 @@ PushManager.prototype.subscribe = async ({ userVisibleOnly, applicationServerKey
 
 
 def test_a_browser_asks_for_pushes_and_its_worker_shows_them_when_no_page_is_open(
-    browser: Browser, tabs: Tabs
+    whole_browser: Browser, tabs: Tabs
 ):
-    window = Window(browser, permissions=["notifications"])
+    window = Window(whole_browser, permissions=["notifications"])
     others = Tabs(window, tabs.manager)
     tab = others.open()
     context = tab.page.context
