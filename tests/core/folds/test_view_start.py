@@ -114,6 +114,22 @@ def test_a_session_rewound_to_before_is_shown_from_there():
     check(events, start)
 
 
+def test_a_start_is_not_before_a_rewind_that_goes_further_back():
+    past = [TaskOpened(text="Go", mode="code"), *turns(0, 30)]
+    spoken = UserSpoke(message_id="m", text="and this")
+    events = numbered([*past, Rewound(to=9), spoken, *turns(30, 31), spoken, *turns(31, 32)])
+    for shown in range(1, len(events)):
+        check(events, view_start(EventList(events), shown, long=10))
+
+
+def test_a_message_that_a_rewind_queues_again_is_shown():
+    spoken = UserSpoke(message_id="m", text="and this")
+    past = [TaskOpened(text="Go"), *turns(0, 10), spoken, *turns(10, 12)]
+    events = numbered([*past, Rewound(to=42), *turns(30, 40)])
+    for shown in range(1, len(events)):
+        check(events, view_start(EventList(events), shown, long=10))
+
+
 @given(logs(), st.integers(0, 12))
 def test_any_log_ends_the_same(events: list[Event], shown: int):
     start = view_start(stored(events, 3), shown, long=0)

@@ -53,6 +53,7 @@ _ENDS = (
     *(StepCancelled, TaskClosed, TaskReopened, TaskFailed, Rewound),
 )
 """What ends a request."""
+_UNSETTLING = {RequestFailed, UserSpoke, QueueEdited, Rewound}
 _OTHER_COSTS = (Condensed, Noted)
 _KINDS = {code: kind for kind, code in KIND_CODES.items()}
 
@@ -76,10 +77,17 @@ def view_start(
 
 def _place(events: CodedEvents, latest: int) -> int:
     """The place of the request to begin with, at most `latest`; 0 if there is none."""
+    place = _settled_request(events, latest)
     for rewound in events.newest(Rewound):
+        if rewound.seq <= place:
+            break
         assert isinstance(rewound.fact, Rewound)
-        if rewound.seq > latest:
-            latest = min(latest, rewound.fact.to - 1)
+        if rewound.fact.to <= place:
+            place = _settled_request(events, rewound.fact.to - 1)
+    return place
+
+
+def _settled_request(events: CodedEvents, latest: int) -> int:
     place = _last(events, RequestStarted, latest + 1)
     while (request := _last(events, RequestStarted, place)) > 0:
         if _is_settled(events.codes[request:place]):
@@ -93,9 +101,9 @@ def _last(events: CodedEvents, kind: type[Fact], end: int) -> int:
 
 
 def _is_settled(codes: bytes | bytearray) -> bool:
-    """Whether a request was answered, and no message was queued since."""
+    """Whether a request was answered, and no message was queued since, also not by a rewind."""
     kinds = {kind for kind, code in KIND_CODES.items() if code in codes}
-    return AssistantSpoke in kinds and not kinds & {RequestFailed, UserSpoke, QueueEdited}
+    return AssistantSpoke in kinds and not kinds & _UNSETTLING
 
 
 def _usage(events: CodedEvents) -> Totals:
