@@ -63,6 +63,31 @@ async def test_only_rows_near_the_end_of_ten_thousand_are_laid_out():
         assert app.lines[-1] == "row 9999"
 
 
+async def test_after_home_the_scroll_bar_can_go_back_to_the_end():
+    app = VirtualList()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.transcript.set_rows(row(n, f"row {n}") for n in range(100))
+        app.transcript.focus()
+        await pilot.press("home")
+        app.transcript.scroll_to(y=app.transcript.max_scroll_y, animate=False)
+        await pilot.pause()
+        app.transcript.change_rows((), (), [(100, *row(100, "news"))])
+        await pilot.pause()
+        assert app.lines[-1] == "news"
+
+
+async def test_home_in_rows_that_fit_on_the_screen_does_not_stop_following():
+    app = VirtualList()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.transcript.set_rows(row(n, f"row {n}") for n in range(3))
+        app.transcript.focus()
+        await pilot.press("home")
+        more = [(n, *row(n, f"row {n}")) for n in range(3, 100)]
+        app.transcript.change_rows((), (), more)
+        await pilot.pause()
+        assert app.lines[-1] == "row 99"
+
+
 async def test_after_scrolling_up_the_view_stays_until_the_end_is_reached():
     app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:

@@ -273,6 +273,8 @@ class TranscriptView(ScrollView, can_focus=True):
             self._painted = []
             if round(new_value) == 0:
                 self.post_message(self.AtTop())
+            else:
+                self._at_top = False
 
     def _go(self, to: float) -> None:
         self._at_top = False
@@ -304,7 +306,7 @@ class TranscriptView(ScrollView, can_focus=True):
 
     def action_to_top(self) -> None:
         self._go(0)
-        self._at_top = True
+        self._at_top = not self._following
         self.post_message(self.AtTop())
 
     def action_to_bottom(self) -> None:
