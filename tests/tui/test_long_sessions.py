@@ -27,6 +27,7 @@ from rookery.core.facts import (
 from rookery.core.folds.view import View, see
 from rookery.core.folds.view_start import view_start
 from rookery.core.queries import AskViewStart
+from rookery.errors import StorageError
 from rookery.tui.app import FullScreen, StartOptions
 from support.long_log import turns
 from support.scripted_host import ABOUT, ScriptedHost
@@ -51,12 +52,16 @@ class LongHost(ScriptedHost):
     """Counts the events that the client reads."""
 
     reads = 0
+    fault: Exception | None = None
+    """Why the first events cannot be read."""
 
     @property
     def log(self) -> list[Event]:
         return self._logs["t1"]
 
     async def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
+        if self.fault and not after:
+            raise self.fault
         async for event in super().follow(task_id, after):
             self.reads += 1
             yield event
@@ -178,6 +183,22 @@ async def test_another_client_rewinds_to_before_what_is_shown():
         assert "Step 1999" not in it.screen
         assert it.app.view is not None
         assert texts(it.app.view) == texts(folded(host))
+
+
+@pytest.mark.parametrize("line", ["/undo", "/export all.md"])
+async def test_a_session_whose_start_cannot_be_read_stays_open(line: str):
+    async with shown() as (it, host):
+        host.fault = StorageError("The journal was damaged.")
+        it.app._page.transcript.focus()
+        await it.press("home")
+        await it.see("The journal was damaged.")
+        await it.type(line)
+        await it.press("enter")
+        await it.settle()
+        assert it.app.is_running
+        assert it.app.start.seq > 0
+        assert "Written to" not in it.screen
+        assert len(it.app.screen_stack) == 1
 
 
 async def test_a_session_that_was_left_while_it_is_read_stays_left():

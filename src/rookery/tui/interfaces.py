@@ -66,8 +66,9 @@ class Controller(Protocol):
         """Where the events of the session begin."""
         ...
 
-    async def read_past(self) -> None:
-        """Read all events of the session, which takes seconds if there are very many."""
+    async def read_past(self) -> bool:
+        """Read all events of the session, which takes seconds if there are very many. Returns
+        False, after a toast, if they cannot be read."""
         ...
 
     async def send(self, command: Command) -> bool:

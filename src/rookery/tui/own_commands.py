@@ -49,8 +49,7 @@ class ScreenCommand(Struct, frozen=True):
 
     async def _run_when_read(self, app: "App[Any]", controller: Controller, args: str) -> None:
         task_id = controller.task_id
-        await controller.read_past()
-        if controller.task_id == task_id:
+        if await controller.read_past() and controller.task_id == task_id:
             await self._run(app, controller, args)
 
     async def _run(self, app: "App[Any]", controller: Controller, args: str) -> None:

@@ -159,10 +159,15 @@ class TaskController(App[RunEnd]):
     def start(self) -> ViewStart:
         return self._session.root.start if self._session.root else ViewStart()
 
-    async def read_past(self) -> None:
+    async def read_past(self) -> bool:
         if self.start.seq:
             self.toast("Reading the whole session…")
-        await self._session.read_past()
+        try:
+            await self._session.read_past()
+        except (CommandRejected, StorageError) as error:
+            self.toast(str(error), "error")
+            return False
+        return True
 
     async def send(self, command: Command) -> bool:
         try:
