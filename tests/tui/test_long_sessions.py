@@ -21,6 +21,8 @@ from rookery.core.facts import (
     Rewound,
     TaskOpened,
     TextStreamed,
+    Todo,
+    TodosChanged,
     ToolStarted,
     UserSpoke,
 )
@@ -149,6 +151,15 @@ async def test_screens_know_the_whole_session(command: str, found: str):
         await it.press("enter")
         await it.until(lambda: len(it.app.screen_stack) > 1)
         await it.see(found)
+
+
+async def test_the_to_do_list_knows_what_it_was_before_what_is_shown():
+    was = Todo(id="1", content="Bake a cake")
+    done = TodosChanged(todos=(replace(was, status="completed"),))
+    before = TaskOpened(text="Go"), TodosChanged(todos=(was,))
+    async with shown(*before, *turns(0, 2_000), done) as (it, _):
+        await it.app.run_action("todos")
+        await it.see("Bake a cake  done")
 
 
 async def test_an_export_has_the_whole_conversation(tmp_path: Path):

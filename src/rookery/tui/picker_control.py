@@ -34,9 +34,10 @@ def change_of(todo: Todo, before: Mapping[str, Todo]) -> str:
     return "" if was.status == todo.status else _CHANGES[todo.status]
 
 
-def last_lists(events: Sequence[Event]) -> tuple[Sequence[Todo], Sequence[Todo]]:
-    """The current list and the previous one."""
-    now: Sequence[Todo] = ()
+def last_lists(
+    events: Sequence[Event], now: Sequence[Todo] = ()
+) -> tuple[Sequence[Todo], Sequence[Todo]]:
+    """The current list and the previous one. The first event found the list `now`."""
     before: Sequence[Todo] = ()
     for event in live(events):
         match event.fact:
@@ -103,8 +104,10 @@ class TodoPanel(Widget):
     def _now(self) -> tuple[Sequence[Todo], Sequence[Todo]]:
         controller = self._controller
         todos = controller.view.todos if controller.view else ()
-        before = last_lists(controller.events(controller.task_id))[1] if controller.task_id else ()
-        return todos, before
+        if controller.task_id is None:
+            return todos, ()
+        events = controller.events(controller.task_id)
+        return todos, last_lists(events, controller.start.state.todos)[1]
 
     def on_mount(self) -> None:
         self.set_interval(RELOAD_SECONDS, self._reload)
