@@ -14,6 +14,7 @@ from rookery.core.event_list import EventList
 from rookery.core.facts import (
     Asked,
     CheckpointSaved,
+    ChildBegan,
     Event,
     Fact,
     FilesChanged,
@@ -183,6 +184,23 @@ async def test_what_streams_meanwhile_is_not_lost():
         await it.see("Half a sentence.")
         assert it.app.view is not None
         assert texts(it.app.view) == texts(folded(host))
+
+
+async def test_a_sub_task_keeps_its_question_while_older_events_are_read():
+    again = ChildBegan(call_id="c2", task_id="child", after=1)
+    older = ChildBegan(call_id="c1", task_id="child"), ChildBegan(call_id="c0", task_id="old")
+    async with shown(TaskOpened(text="Go"), *older, *turns(0, 2_000)) as (it, host):
+        host.tell(TaskOpened(text="Look", parent="t1"), task="old")
+        host.tell(TaskOpened(text="Look", parent="t1"), task="child")
+        host.tell(Asked(ask_id="k", ask=AskKind.FOLLOWUP, text="Which one?"), task="child")
+        host.tell(again)
+        await it.see("Which one?")
+        child = it.app._session.task("child")
+        assert child is not None
+        await it.app.read_past()
+        await it.until(lambda: it.app._session.task("old") is not None)
+        assert it.app._session.task("child") is child
+        assert child.call_id == "c2"
 
 
 async def test_another_client_rewinds_to_before_what_is_shown():

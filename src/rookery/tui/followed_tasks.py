@@ -280,8 +280,13 @@ class Following:
                         await anyio.lowlevel.checkpoint()
                     if self.root is not task:
                         return
+            older = [
+                each
+                for each in past.events
+                if isinstance(each.fact, ChildBegan) and each.fact.task_id not in self._tasks
+            ]
             task.put_before(past)
-            self._follow_children(task, past.events)
+            self._follow_children(task, older)
             self._on_event()
 
     async def _listen(self, task: WatchedTask, after: int) -> None:
