@@ -13,7 +13,7 @@ short run."""
 
 
 def _import_nothing_from_here() -> None:
-    """`python -m` looks for modules in the current folder first, whoever wrote them."""
+    """`python -m` looks for modules in the current folder first, even in a folder of strangers."""
     try:
         here = os.getcwd()
     except FileNotFoundError:

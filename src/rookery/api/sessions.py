@@ -117,7 +117,7 @@ class OpenSession:
 
     async def finish(self, answer: Answers | None = None) -> TurnResult:
         """Follow the turn to its end. Without `answer`, actions that need approval are rejected,
-        and the model is told to decide for itself when it asks something."""
+        and questions of the model get the answer that it should decide."""
         for question in [*self._turn.questions.values()]:
             await self._settle(question, answer)
         async for event in self.events():

@@ -77,7 +77,7 @@ _SHELL_IN_PROMPT = re.compile(r"!\{([^{}\n]+)\}")
 
 
 class ForeignSetting(Struct, frozen=True, kw_only=True):
-    """Something that another agent was told, and what can become of it here."""
+    """A setting of another agent, and what it becomes here."""
 
     agent: str
     kind: str

@@ -84,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _output_format(arguments: Sequence[str]) -> str:
-    """The output format that was asked for, if it can be told: the arguments may be wrong."""
+    """The requested output format, as far as the arguments are valid."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     for option, value in pairwise(["", *options, ""]):
         name, _, given = option.partition("=")

@@ -1,6 +1,6 @@
 """The standard streams: writing that never fails, and reading that never waits in vain.
 
-Standard input may be a pipe that nobody writes to: CI, cron and ssh leave one open for hours. Or it
+Standard input may be a pipe without a writer: CI, cron and ssh leave one open for hours. Or it
 is the list that a loop in a shell reads. So input that is not needed is read only if it is ours
 alone, and waited for only if a process of the same pipeline writes to it, as in
 `make | rookery -p "why does it fail?"`.

@@ -200,7 +200,7 @@ def _written(command: str, args: Split) -> Iterator[Word]:
 
 
 def _other_folders(words: Sequence[Word], rest: Sequence[Word]) -> Iterator[Word]:
-    """Other folders that git is told to work in, unless the command only reads."""
+    """Other folders that options of git name, unless the command only reads."""
     if reading(rest).reads_only:
         return
     before = words[1 : len(words) - len(rest) + 1]

@@ -66,7 +66,7 @@ def repeated_field(text: bytes | str) -> str:
         json.loads(text, object_pairs_hook=_with_each_once)
     except _Repeated as found:
         return f"has the field {_shortened(str(found))!r} twice."
-    except (ValueError, RecursionError):  # whoever reads it says so
+    except (ValueError, RecursionError):  # its reader reports that
         return ""
     return ""
 

@@ -28,7 +28,7 @@ _WITHHELD_NAMES = (
 _EMBEDDING = ip_network("64:ff9b::/96")
 """IPv6 prefix with embedded IPv4 addresses (NAT64)."""
 _WITHHELD = (
-    ip_network("168.63.129.16/32"),  # where machines of a data centre are told about themselves
+    ip_network("168.63.129.16/32"),  # the metadata service of Azure
     ip_network("::/96"),  # how IPv4 addresses were once written
     ip_network("64:ff9b:1::/48"),  # translators of a network's own
     ip_network("fec0::/10"),  # what networks once called their own

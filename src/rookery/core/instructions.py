@@ -24,7 +24,7 @@ MentionKind: TypeAlias = Literal[
 PIPED_TEXT = "piped_text"
 """Tag around piped text. It cannot be closed inside."""
 WEBHOOK_TEXT = "webhook_text"
-"""The same around the text that a webhook brought, which nobody at this machine has seen."""
+"""The same around the text of a webhook, which the user has not seen."""
 
 _PUNCTUATION = ".,;:!?"
 _BEGIN, _END = r"(?<!\S)", r"(?=[.,;:!?]?(?:\s|\Z))"

@@ -115,7 +115,7 @@ class Repair(Struct, frozen=True):
 
 
 class FallBack(Struct, frozen=True):
-    """Go on with the model at `place` of the setting `fallback`, counted from 1."""
+    """Continue with the model at `place` of the setting `fallback`, counted from 1."""
 
     place: int
 
@@ -152,7 +152,7 @@ _USUAL = TurnRules()
 
 def next_step(state: TaskState, limits: Limits, turn: TurnRules = _USUAL) -> Step:
     """The next step. An agent that runs beside others ends instead of asking how to go on: its
-    parent goes on with what the others found."""
+    parent continues with the results of the others."""
     step = _next_step(state, limits, turn)
     if state.opened.agent and isinstance(step, Ask):
         return _end_of_agent(step) or step

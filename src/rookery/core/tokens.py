@@ -31,7 +31,7 @@ SMALLEST_GUESS = 4_000
 """Tools and rules alone need almost this much and cannot be cut."""
 
 _NUMBER = r"(\d[\d,_.]{0,11}\d|\d)"
-# compiled by whoever searches for them: there are many, and hardly a run ever does
+# compiled when they are first used: there are many, and few runs need them
 _LIMITS = (
     rf"maximum context length (?:is|of) {_NUMBER}",
     rf"> {_NUMBER} maximum",

@@ -28,7 +28,7 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     commands: tuple[tuple[str, ...], ...]
     roots: tuple[str, ...] = ()
     options: Mapping[str, Any] = {}
-    """What the server is told when it starts."""
+    """The `initializationOptions` of the server."""
     writes: tuple[str, ...] = ()
     """What it must write in the folders of a project, as one that builds it."""
 

@@ -42,7 +42,7 @@ _QUOTES = ('"', "'", "`", "**")
 def message_request(
     shown: ShownFiles, subjects: Sequence[str], *, task: str, conventional: bool, rejected: str
 ) -> str:
-    """`task` is what the session that made the change was told, `rejected` an earlier answer."""
+    """`task` is the task of the session that made the change, `rejected` an earlier answer."""
     parts = [_ASK]
     if conventional:
         parts.append(_CONVENTIONAL)

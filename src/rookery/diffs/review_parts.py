@@ -1,7 +1,7 @@
 """Cuts a diff into messages that fit the model's context window.
 
-Lines are numbered, because models miscount. Files that nobody reads line by line are left out, and
-so is what does not fit; `ReviewPlan.left_out` names all of it.
+Lines are numbered, because models miscount. Files that people do not read line by line are left
+out, and so is what does not fit; `ReviewPlan.left_out` names all of it.
 """
 
 import re

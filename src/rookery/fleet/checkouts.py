@@ -198,7 +198,7 @@ class SessionCheckout:
         except CheckoutFailed:
             if not removed:
                 raise
-            self._network(*push)  # somebody else may have removed them
+            self._network(*push)  # another worker may have removed them
 
     def remove(self) -> None:
         """Remove the clone, and now and then what the cache needs no more. Git keeps objects for

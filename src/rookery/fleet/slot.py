@@ -72,7 +72,7 @@ class Busy(Exception):
 
 
 class LifeOrders:
-    """What a life is told: to end, or who wants to see its text. For one life."""
+    """Orders to a life: to end, or to show its text to a watcher. For one life."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Told] = queue.SimpleQueue()

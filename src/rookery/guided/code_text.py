@@ -128,8 +128,8 @@ def fault(path: str, old: str | None, new: str, *, task: str) -> str:
     if problem := _broken(path, new):
         return problem if old is None or not _broken(path, old) else ""
     lost = names(path, old or "") - names(path, new) or _lost_keys(path, old or "", new)
-    unasked = sorted(name for name in lost if not _words(name) & _words(task))
-    return f"{path} lost {unasked[0]}." if unasked else ""
+    unrelated = sorted(name for name in lost if not _words(name) & _words(task))
+    return f"{path} lost {unrelated[0]}." if unrelated else ""
 
 
 def copied(path: str, new: str, others: Mapping[str, str], *, task: str) -> str:

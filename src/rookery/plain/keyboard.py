@@ -144,18 +144,18 @@ _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 
 class Keyboard:
-    """Gives each typed line to the caller that waits for one, else to the `on_unasked` callback. A
-    line started before the last `drain_typed` is unasked too: it must not answer a question the
-    user had not seen."""
+    """Gives each typed line to the caller that waits for one, else to the `on_early_line` callback.
+    A line started before the last `drain_typed` is early too: it must not answer a question that
+    the user had not seen."""
 
-    def __init__(self, descriptor: int, on_unasked: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, descriptor: int, on_early_line: Callable[[str], Awaitable[None]]) -> None:
         self._descriptor = descriptor
-        self._on_unasked = on_unasked
+        self._on_early_line = on_early_line
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._typed = ""
         """A line typed while no question was open, before Enter."""
-        self._started_unasked = False
-        self._unasked_ended = anyio.Event()
+        self._started_early = False
+        self._early_ended = anyio.Event()
         self._answer: TypedLine | None = None
         """The line a caller is waiting for."""
         self._keys = _KeyMode(descriptor)
@@ -178,11 +178,11 @@ class Keyboard:
                 self._end_input()
 
     async def drain_typed(self) -> None:
-        """Treat everything typed so far as unasked, including an unfinished line. Call it right
+        """Treat everything typed so far as early, including an unfinished line. Call it right
         before a question is shown: later keys answer the question."""
         await self._feed(_read_available(self._descriptor))
-        self._started_unasked = bool(self._typed)
-        if not self._started_unasked:
+        self._started_early = bool(self._typed)
+        if not self._started_early:
             self._keys.begin(signals=True)
 
     def forget(self) -> None:
@@ -194,10 +194,10 @@ class Keyboard:
     async def line(self) -> str | None:
         """Return the next line, or None at the end of input."""
         with self._waiting(self._echo) as typed:
-            while self._started_unasked and not typed.ended.is_set():
+            while self._started_early and not typed.ended.is_set():
                 # the terminal still echoes that line and ends it on Enter
-                self._unasked_ended = anyio.Event()
-                await self._unasked_ended.wait()
+                self._early_ended = anyio.Event()
+                await self._early_ended.wait()
             self._keys.begin(signals=True)
             await typed.ended.wait()
         return None if typed.result.timed_out else typed.result.value
@@ -221,7 +221,7 @@ class Keyboard:
 
     @contextmanager
     def _waiting(self, show: Callable[[str], None]) -> Iterator[TypedLine]:
-        """Collect an answer. If the wait is cancelled, a half-typed line becomes unasked input,
+        """Collect an answer. If the wait is cancelled, a half-typed line becomes early input,
         so that its rest does not answer the next question."""
         self._answer = typed = TypedLine(show, at_end_of_input=lambda: self._end_input())
         try:
@@ -235,14 +235,14 @@ class Keyboard:
         text = self._decoder.decode(data)
         while text:
             answer = self._answer
-            if answer and self._started_unasked:
+            if answer and self._started_early:
                 answer.started.set()
-            if answer and not self._started_unasked and not answer.ended.is_set():
+            if answer and not self._started_early and not answer.ended.is_set():
                 text = answer.feed(text)
             else:
-                text = await self._feed_unasked(text)
+                text = await self._feed_early(text)
 
-    async def _feed_unasked(self, text: str) -> str:
+    async def _feed_early(self, text: str) -> str:
         """Consume input up to the end of a line, and return the rest."""
         words, enter, rest = text.partition("\n")
         self._typed += words
@@ -250,15 +250,15 @@ class Keyboard:
             self._typed += enter
         elif enter:
             entered = _strip_paste_marks(self._typed).strip()
-            self._typed, self._started_unasked = "", False
-            self._unasked_ended.set()
+            self._typed, self._started_early = "", False
+            self._early_ended.set()
             if entered:
-                await self._on_unasked(entered)
+                await self._on_early_line(entered)
         return rest
 
     def _end_input(self) -> None:
         """Report the end of input to the caller that waits for a line."""
-        self._unasked_ended.set()
+        self._early_ended.set()
         if self._answer:
             self._answer.end_of_input()
 

@@ -258,8 +258,8 @@ def git_hardening(root: str = "") -> tuple[dict[str, str], tuple[str, ...]]:
     """The variables to set after removing all other `GIT_*`, and the options before the
     sub-command.
 
-    `root` is a folder of the user's, whoever owns it; only its repository is used, and git looks
-    for none in folders inside or above it.
+    `root` is the user's folder, even if another user owns it; only its repository is used, and git
+    looks for none in folders inside or above it.
     """
     variables = {
         "GIT_CONFIG_NOSYSTEM": "1",

@@ -218,7 +218,7 @@ class _Watch:
             if isinstance(response, Leave):
                 self._leave(response)
                 return
-            # refused means that somebody else was quicker, or that the question was
+            # refused means that another client was quicker, or that the question was
             # withdrawn; either way the log is about to say so
             with suppress(CommandRejected):
                 if response.mode:

@@ -310,7 +310,7 @@ class Peer:
             except RpcError as error:
                 _debug.warning("notification %s: %s", method, error)
             except Exception:
-                # a bug that one message ran into is no reason to hear no others
+                # a bug that one message ran into must not stop the others
                 _debug.exception("notification %s failed", method)
             return
         if self._refuses and not self._requests.value:
@@ -335,7 +335,7 @@ class Peer:
         except Disconnected:
             return
         except Exception as error:
-            # a bug that one request ran into is no reason to leave all others unanswered
+            # a bug that one request ran into must not stop the others
             _debug.exception("request %s failed", method)
             await self._complain(number, INTERNAL_ERROR, f"{type(error).__name__}: {error}")
         finally:

@@ -98,7 +98,7 @@ class Outlet:
                 await self._peer.room()
         except Disconnected:
             self.stop()
-            await anyio.lowlevel.checkpoint()  # which ends whoever would tell more
+            await anyio.lowlevel.checkpoint()  # the caller is cancelled here
 
 
 async def relay_events(
@@ -280,4 +280,4 @@ def _row_at(view: View, ts: int) -> Message:
     return view.messages[position]
 
 
-assert _DEFAULTS["ts"] is NODEFAULT  # so that it is told whatever it is
+assert _DEFAULTS["ts"] is NODEFAULT  # so that it is always sent

@@ -107,7 +107,7 @@ class WebSocketChannel:
         else:
             self._protocol.receive_data(data)
         self._unsent += self._protocol.data_to_send()
-        if self._unsent and not self._writing.locked():  # else whoever writes will send it too
+        if self._unsent and not self._writing.locked():  # else the current writer sends it too
             await self.flush()
 
     async def flush(self) -> None:

@@ -110,7 +110,7 @@ class Blobs:
         if self.fetch(name) is None:
             put(self._folder / name, [data])
         else:
-            sync_folder(self._folder)  # whoever wrote it may have died before this
+            sync_folder(self._folder)  # the process that wrote it may have died before this
         return name
 
     def fetch(self, name: str) -> bytes | None:

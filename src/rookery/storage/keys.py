@@ -109,7 +109,7 @@ def all_keys(
     environ: Mapping[str, str], variables: Iterable[str], keys_file: Path
 ) -> Iterator[str]:
     """Every available key, used or not, so that all of them can be hidden. A file that cannot be
-    used gives none; whoever needs its key reports that."""
+    used gives none; the code that needs its key reports that."""
     yield from (text.strip() for name in variables if (text := environ.get(name)))
     yield from keys_from_keyring()
     with suppress(SettingsError):
@@ -218,7 +218,7 @@ def forget_in_keyring(keys_file: Path, provider: str) -> bool:
     def remove() -> None:
         from keyring.errors import PasswordDeleteError
 
-        with suppress(PasswordDeleteError):  # somebody was faster
+        with suppress(PasswordDeleteError):  # another process was faster
             _backend().delete_password(SERVICE, provider)
 
     _patiently(remove, PATIENCE_WITH_PEOPLE)

@@ -121,7 +121,7 @@ class CommandWatch:
             )
         )
         self._list("background")
-        with suppress(StorageError):  # it is told when the command ends
+        with suppress(StorageError):  # it is reported when the command ends
             self._artifact.write(b"")  # so that it can be read, though there be nothing in it
         self._live.show_rest()
         self.preview.add(self._cleaner.finish())

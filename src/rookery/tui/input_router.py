@@ -132,7 +132,7 @@ def yes_or_no(message: Draft, question: OpenQuestion) -> Reply | None:
 
 def is_bare_number(message: Draft, question: OpenQuestion) -> bool:
     """Whether it is the number of a choice, as other agents offer them with their questions. It
-    is no reason for a rejection."""
+    must not count as a rejection."""
     word = message.text.strip()
     return len(word) == 1 and word.isdecimal() and question.asked.ask in (*APPROVALS, *TRIES)
 

@@ -281,7 +281,7 @@ class CommandPicker(Picker):
 
     def _other_words(self, text: str, taken: Container[str]) -> list[Choice]:
         """Other agents' words for our commands, once the user has begun to type one, and for
-        what is no command here, once it is complete."""
+        commands that we do not have, once they are complete."""
         if text in ANSWERS and text not in taken:
             tell = partial(self._tell, ANSWERS[text])
             return [Choice(label=f"/{text}", detail=ANSWERS[text], action=tell)]

@@ -106,7 +106,7 @@ def _create(project: Project, agent: AgentTask) -> None:
 
 
 def _discard(project: Project, folder: Path, found: Registered | None) -> None:
-    """Remove a worktree in which nobody has worked."""
+    """Remove a worktree in which nothing was done."""
     if found:
         project.git.ask("worktree", "remove", "--force", "--force", "--", str(folder))
     if folder.is_dir() and not folder.is_symlink():

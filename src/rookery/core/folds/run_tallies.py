@@ -269,7 +269,7 @@ class GovernanceTally:
             case ToolFinished(refusal=refusal) if refusal:
                 self._blocked += 1
                 self._unresolved = refusal
-                # what was begun before is no answer to it, however late it shows
+                # a call that began earlier does not answer it, even if it ends later
                 self._others.clear()
             case ToolFinished(call_id=call_id, ending=Ending.DONE) if call_id in self._changing:
                 self._changed()

@@ -93,7 +93,7 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case StepCancelled():
             return replace(state, interrupted=True, failure=None, failures=0)
         case Rewound():
-            # what was taken back is not done again unless the model is told and wants it again
+            # a call that was rewound is not made again unless the model makes it again
             return replace(state, interrupted=True, failure=None, failures=0, pending=())
         case TaskClosed() | TaskFailed():
             return replace(state, closed=True)
@@ -171,7 +171,7 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             # the plan is the model's text: what it mentions is not looked up for the user
             return after_reply(new_turn(state), fact)
         case Answered(text=text, by="user") if text.strip() in state.offered:
-            # whoever picks a suggestion says what the model wrote
+            # a suggestion was written by the model
             return after_reply(new_turn(state), fact)
         case Answered(text=text, by="user"):
             state = replace(state, silent=state.silent and not text)

@@ -148,7 +148,7 @@ def _list(title: str, names: Sequence[str]) -> None:
 
 
 class _Reason(Struct, frozen=True):
-    """What a session was told, and the intent it worked for."""
+    """The task of a session, and its intent."""
 
     task: str = ""
     intent: str = ""

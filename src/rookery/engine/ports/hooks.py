@@ -61,7 +61,7 @@ class LogStore(Protocol):
         ...
 
     def read(self) -> TaskRecord:
-        """What is stored. Whoever writes an event appends it there, too."""
+        """What is stored. The writer of an event appends it there, too."""
         ...
 
     def close(self) -> None: ...
@@ -77,7 +77,7 @@ class TaskLogs(Protocol):
 
 
 class StoredJournals(Protocol):
-    """The journals of tasks, for whoever catches up with what they did. Both raise
+    """The journals of tasks, for a reader that catches up with them. Both raise
     `StorageError`."""
 
     def events_of(self, task_id: str) -> Sequence[Event] | None:

@@ -1,7 +1,7 @@
 """Counts what sessions have changed, for the list and for open reviews.
 
 A session is counted again when one of its tool calls has finished or its state has changed, and
-only once somebody follows the list. A session without a worktree is counted from its journal, which
+only once a client follows the list. A session without a worktree is counted from its journal, which
 is long while it works, so its figures come when it rests; its revision still grows at once. One
 that rested before the list was followed is not counted until it works again.
 """
@@ -33,7 +33,7 @@ class ChangeCounts:
         self._runs = False
 
     def start(self) -> None:
-        """Count from now on; somebody follows the list."""
+        """Count from now on; a client follows the list."""
         if not self._runs and not self._supervisor.read_only:
             self._runs = True
             self._supervisor.group.start_soon(self._run)

@@ -223,7 +223,7 @@ class Routes:
 
     async def _prove(self, request: Request) -> Response:
         """Prove that this is the server that the device knows. The origin is part of the
-        challenge, so that nobody can pass it on to a server at another port."""
+        challenge, so that it cannot be passed on to a server at another port."""
         try:
             given = _read_challenge(await _body(request))
         except _UNREADABLE:

@@ -204,7 +204,7 @@ def _refuse_declarations(archive: "ZipFile", entry: "ZipInfo") -> None:
             while chunk := part.read(_CHUNK):
                 parser.Parse(chunk, False)
         except (_RootReached, expat.ExpatError):
-            return  # harmless, or a picture: what is no XML at all declares nothing
+            return  # harmless, or a picture: only XML declares entities
 
 
 def _pdf(pypdf: Any, data: bytes) -> Iterator[str]:
@@ -217,7 +217,7 @@ def _pdf(pypdf: Any, data: bytes) -> Iterator[str]:
             text = page.extract_text().strip()
         except MemoryError:
             raise
-        except Exception:  # one bad page is no reason to withhold the others
+        except Exception:  # the other pages may be fine
             text = "(This page could not be read.)"
         if text:
             found = True
