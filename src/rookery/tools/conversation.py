@@ -144,7 +144,7 @@ class PresentPlan:
 
     async def prepare(self, args: PresentPlanArgs, ctx: ToolContext) -> Action:
         if not self._planning():
-            raise BadArguments("The user wants no plan now. Go on with the task.")
+            raise BadArguments("The user wants no plan now. Continue with the task.")
         if not args.plan.strip():
             raise BadArguments("present_plan was called without a plan.")
 
