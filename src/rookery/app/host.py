@@ -3,18 +3,15 @@
 
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.to_thread
-from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.app.briefing import Briefing
-from rookery.app.open_models import Models
 from rookery.core.commands import (
     Answer,
     Command,
@@ -27,21 +24,12 @@ from rookery.core.commands import (
 from rookery.core.facts import Event, Noted
 from rookery.core.modes import NO_SANDBOX, Level
 from rookery.engine.engine import Engine
-from rookery.engine.ports.hooks import RuleBook
 from rookery.errors import CommandRejected, SettingsError, StorageError
-from rookery.storage.sessions import TaskStore
 
 if TYPE_CHECKING:
     from rookery.app.host_queries import Answers
     from rookery.app.local_host import HostParts
-    from rookery.core.queries import (
-        About,
-        Asking,
-        FoundPath,
-        KnownContext,
-        KnownIntent,
-        KnownMcpServer,
-    )
+    from rookery.core.queries import Asking
     from rookery.engine.event_log import EventLog
     from rookery.engine.task import Task
     from rookery.engine.task_deps import Family
@@ -89,35 +77,12 @@ def observed(parts: "HostParts", make: MakeTask) -> MakeTask:
     return make_watched
 
 
-class QuerySources(Struct, frozen=True, kw_only=True):
-    """Where a host looks up the answers to queries."""
-
-    about: "Callable[[], About]"
-    briefing: Briefing
-    models: Models
-    store: TaskStore
-    intents: "Callable[[], Awaitable[tuple[KnownIntent, ...]]]"
-    servers: "Callable[[], tuple[KnownMcpServer, ...]]"
-    context: "Callable[[Sequence[Event]], Awaitable[KnownContext]]"
-    """Reports what the model gets, for the events of a session."""
-    paths: "Callable[[], Sequence[FoundPath]]"
-    """All files and folders that the agent may see."""
-    recorded_level: Level | None
-    """The level that new sessions record, unless their client names another."""
-    rules: Callable[[], RuleBook]
-    """Returns the rules of tasks that are not open yet."""
-    can_be_offline: Callable[[], bool]
-    """Whether commands can be started without network."""
-    contents: Callable[[str, str], Awaitable[Contents]] | None
-    """Returns the differences between two checkpoints; None if checkpoints are off."""
-
-
 class LocalHost:
     """A host in this process. What looks at the disk runs in worker threads."""
 
-    def __init__(self, engine: Engine, known: QuerySources) -> None:
+    def __init__(self, engine: Engine, parts: "HostParts") -> None:
         self._engine = engine
-        self._known = known
+        self._parts = parts
 
     async def send(self, command: Command) -> None:
         match command:
@@ -135,8 +100,10 @@ class LocalHost:
                     await self._check_sandbox()
                 if model:
                     self._check_model(provider, model)
-                if command.level is None and command.automatic is None:
-                    command = replace(command, level=self._known.recorded_level)
+                consent = self._parts.consent
+                chosen = command.level is not None or command.automatic is not None
+                if consent.keeps_level and not chosen:
+                    command = replace(command, level=consent.level)
             case SwitchMode(mode=mode):
                 self._check_mode(mode)
             case _:
@@ -150,14 +117,14 @@ class LocalHost:
     def _answers(self) -> "Answers":
         from rookery.app.host_queries import Answers
 
-        return Answers(self._engine, self._known)
+        return Answers(self._engine, self._parts)
 
     async def query(self, query: "Asking[T]") -> T:
         # mypy cannot infer that each query class is answered with its own type
         return cast(T, await self._answers.to(query))
 
     def _check_mode(self, mode: str) -> None:
-        slugs = self._known.briefing.slugs()
+        slugs = self._parts.briefing.slugs()
         if mode not in slugs:
             raise CommandRejected(f"No such mode: {mode!r}. Available: {', '.join(slugs)}.")
 
@@ -165,10 +132,10 @@ class LocalHost:
         if not model.strip() or not (provider + model).isprintable():
             raise CommandRejected(f"{model!r} is not a valid model name.")
         try:
-            self._known.models.of(provider, model)
+            self._parts.models.of(provider, model)
         except SettingsError as error:
             raise CommandRejected(str(error)) from error
 
     async def _check_sandbox(self) -> None:
-        if not await anyio.to_thread.run_sync(self._known.can_be_offline):
+        if not await anyio.to_thread.run_sync(lambda: self._parts.can_be_offline):
             raise CommandRejected(NO_SANDBOX)

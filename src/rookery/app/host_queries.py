@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from rookery import VERSION
 from rookery.app.briefing import Briefing
-from rookery.app.host import QuerySources
-from rookery.app.model_choice import ModelChoice
+from rookery.app.extra_tools import known_servers
+from rookery.app.task_hooks import task_rules
 from rookery.core.facts import Event, FilesChanged, FilesRestored
 from rookery.core.folds.view_start import view_start
 from rookery.core.modes import CYCLE, Level
@@ -32,6 +32,7 @@ from rookery.core.queries import (
     FileDifference,
     FoundPath,
     KnownCommand,
+    KnownMcpServer,
     KnownMode,
     KnownTask,
     Permissions,
@@ -50,31 +51,33 @@ if TYPE_CHECKING:
 class Answers:
     """Disk access runs in worker threads."""
 
-    def __init__(self, engine: Engine, known: QuerySources) -> None:
+    def __init__(self, engine: Engine, parts: "HostParts") -> None:
         self._engine = engine
-        self._known = known
+        self._parts = parts
 
     async def to(self, query: object) -> object:
         match query:
             case AskAbout():
-                return self._known.about()
+                return self._about()
             case AskRest():
                 return self._engine.is_idle
             case AskModes():
-                return tuple(_modes(self._known.briefing))
+                return tuple(_modes(self._parts.briefing))
             case AskCommands():
                 return await anyio.to_thread.run_sync(self._commands)
             case AskPermissions(task_id=task_id):
                 return await anyio.to_thread.run_sync(self._permissions, task_id)
             case AskIntents():
-                return await self._known.intents()
+                return await self._parts.oversight.known()
             case AskContext(task_id=task_id):
+                from rookery.app.context_report import context_report
+
                 events = self._engine.events(task_id) if task_id else ()
-                return await self._known.context(events)
+                return await context_report(self._parts, events)
             case AskServers():
-                return await anyio.to_thread.run_sync(self._known.servers)
+                return await anyio.to_thread.run_sync(self._servers)
             case AskModels(local=local):
-                return await self._known.models.known(local=local)
+                return await self._parts.models.known(local=local)
             case AskTasks(words=words, most=most):
                 return await anyio.to_thread.run_sync(self._tasks, words, most)
             case AskPaths(letters=letters, most=most):
@@ -88,18 +91,47 @@ class Answers:
             case _:
                 raise CommandRejected(f"This host cannot answer {type(query).__name__}.")
 
+    def _about(self) -> About:
+        parts = self._parts
+        settings, consent, choice = parts.settings, parts.consent, parts.choice
+        allowances = {
+            "edits": settings.approve_edits,
+            "modes": settings.approve_modes,
+            "subtasks": settings.approve_subtasks,
+            "outside": consent.outside,
+            "protected": consent.protected,
+        }
+        return About(
+            version=VERSION,
+            workspace=str(parts.workspace),
+            provider=choice.provider,
+            model=choice.name,
+            window=parts.models.of("", "").model.window,
+            effort=settings.reasoning_effort,
+            automatic=consent.level is Level.AUTO,
+            level=consent.level,
+            trusted=consent.trusted,
+            mode=settings.mode,
+            allows=tuple(name for name, allowed in allowances.items() if allowed),
+        )
+
+    def _servers(self) -> tuple[KnownMcpServer, ...]:
+        parts = self._parts
+        return known_servers(parts.settings, parts.workspace, parts.places, parts.consent.trusted)
+
     def _permissions(self, task_id: str) -> Permissions:
-        rules = self._engine.rules(task_id) if task_id else self._known.rules()
+        rules = self._engine.rules(task_id) if task_id else task_rules(self._parts)
         level = self._engine.level(task_id) if task_id else None
-        sandboxed = self._known.can_be_offline()
+        sandboxed = self._parts.can_be_offline
         return Permissions(
-            level=level or self._known.about().level,
+            level=level or self._parts.consent.level,
             levels=tuple(each for each in CYCLE if sandboxed or each is not Level.SANDBOXED),
             rules=tuple(rules.listed()),
         )
 
     def _commands(self) -> tuple[KnownCommand, ...]:
         """List slash commands, then skills. A command hides a skill of the same name."""
+        briefing = self._parts.briefing
         commands = {
             each.name: KnownCommand(
                 name=each.name,
@@ -107,15 +139,15 @@ class Answers:
                 argument_hint=each.argument_hint,
                 source=each.origin,
             )
-            for each in self._known.briefing.commands()
+            for each in briefing.commands()
         }
-        for skill in self._known.briefing.skills(self._known.about().mode):
+        for skill in briefing.skills(self._parts.settings.mode):
             command = KnownCommand(name=skill.name, description=skill.description, source="skill")
             commands.setdefault(skill.name, command)
         return tuple(commands.values())
 
     def _tasks(self, words: str, most: int) -> tuple[KnownTask, ...]:
-        store, workspace = self._known.store, self._known.about().workspace
+        store, workspace = self._parts.store, str(self._parts.workspace)
         try:
             if words.strip():
                 found = store.search(words, workspace)[:most]
@@ -125,20 +157,19 @@ class Answers:
             raise CommandRejected(str(error)) from error
 
     def _paths(self, letters: str, most: int) -> tuple[FoundPath, ...]:
-        known = self._known.paths()
+        known = self._parts.finder.paths()
         return tuple(best_matches(known, letters, most, lambda each: each.path))
 
     async def _differences(
         self, task_id: str, since: int, until: int | None
     ) -> tuple[FileDifference, ...]:
-        contents = self._known.contents
-        if contents is None:
+        if not self._parts.settings.checkpoints.use:
             raise CommandRejected("Checkpoints are turned off, so the changes are not known.")
         first: dict[str, bytes | None] = {}
         last: dict[str, bytes | None] = {}
         try:
             for before, after in _steps(self._engine.events(task_id), since, until):
-                for path, old, new in await contents(before, after):
+                for path, old, new in await self._parts.contents(before, after):
                     first.setdefault(path, old)
                     last[path] = new
         except RookeryError as error:
@@ -153,30 +184,6 @@ class Answers:
             kept=done.kept,
             problem=done.problem,
         )
-
-
-def about(parts: "HostParts", choice: ModelChoice) -> About:
-    settings, consent = parts.settings, parts.consent
-    allowances = {
-        "edits": settings.approve_edits,
-        "modes": settings.approve_modes,
-        "subtasks": settings.approve_subtasks,
-        "outside": consent.outside,
-        "protected": consent.protected,
-    }
-    return About(
-        version=VERSION,
-        workspace=str(parts.workspace),
-        provider=choice.provider,
-        model=choice.name,
-        window=parts.models.of("", "").model.window,
-        effort=settings.reasoning_effort,
-        automatic=consent.level is Level.AUTO,
-        level=consent.level,
-        trusted=consent.trusted,
-        mode=settings.mode,
-        allows=tuple(name for name, allowed in allowances.items() if allowed),
-    )
 
 
 def _modes(briefing: Briefing) -> Iterator[KnownMode]:

@@ -1,7 +1,7 @@
 """The composition root: settings in, a host out. It names every part and decides nothing."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,19 +13,11 @@ from msgspec import Struct
 
 from rookery.app import use_declared_tools
 from rookery.app.briefing import Briefing, workspace_files
-from rookery.app.extra_tools import (
-    Browsers,
-    ExtraTools,
-    GivenByClient,
-    known_servers,
-    open_extra_tools,
-)
-from rookery.app.host import Contents, LocalHost, QuerySources, SystemClock, observed
+from rookery.app.extra_tools import Browsers, ExtraTools, GivenByClient, open_extra_tools
+from rookery.app.host import Contents, LocalHost, SystemClock, observed
 from rookery.app.model_choice import ModelChoice
 from rookery.app.open_models import Models, known_secrets
 from rookery.app.task_factory import make_task, parts_at
-from rookery.app.task_hooks import task_rules
-from rookery.core.facts import Event
 from rookery.core.modes import Level
 from rookery.core.settings import Settings
 from rookery.core.text.output_preview import Hiding
@@ -47,7 +39,6 @@ if TYPE_CHECKING:
     from rookery.app.command_parts import CommandParts
     from rookery.checkpoints.checkpoints import ShadowCheckpoints
     from rookery.core.hosts import HostPort
-    from rookery.core.queries import About, KnownContext
     from rookery.diagnostics.servers import LanguageServers
     from rookery.governance.oversight import Oversight
     from rookery.platform.wardens import ForkedWardens
@@ -143,6 +134,7 @@ async def open_host(
             places=places,
             consent=consent,
             store=store,
+            choice=choice,
             models=models,
             files=files,
             hide=hide,
@@ -160,7 +152,8 @@ async def open_host(
             engine = Engine(
                 group, logs or store, make, now=parts.clock.now, workspace=str(workspace)
             )
-            yield LocalHost(engine, _query_sources(parts, choice))
+            parts.offer_tools()
+            yield LocalHost(engine, parts)
             group.cancel_scope.cancel()
 
 
@@ -172,6 +165,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
     places: Places
     consent: Consent
     store: TaskStore
+    choice: ModelChoice
     models: Models
     files: WorkspaceFiles
     hide: Hiding
@@ -225,6 +219,11 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
         return self.commands.judge(command, cwd)
 
     @property
+    def can_be_offline(self) -> bool:
+        """Whether commands can be started without network."""
+        return self.commands.sandbox.can_be_offline
+
+    @property
     def only_known_hosts(self) -> bool:
         """Whether commands and browsers may reach only known or approved hosts."""
         sandbox = self.settings.sandbox
@@ -275,6 +274,11 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
     def tools(self) -> dict[str, Tool[Any]]:
         return self.select_tools(all_tools() | self.briefing.tools() | self.extra.tools)
 
+    def offer_tools(self) -> None:
+        """Tell the briefing which tools there are, over all modes."""
+        browser = self.browsers.new()
+        self.briefing.offer(self.tools | ({browser.name: browser} if browser else {}))
+
     @cached_property
     def briefing(self) -> Briefing:
         return Briefing(
@@ -308,39 +312,6 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
             trusted=self.consent.trusted,
             attended=self.consent.attended,
         )
-
-
-def _query_sources(parts: HostParts, choice: ModelChoice) -> QuerySources:
-    settings, workspace, consent = parts.settings, parts.workspace, parts.consent
-    models = parts.models
-    browser = parts.browsers.new()
-    parts.briefing.offer(parts.tools | ({browser.name: browser} if browser else {}))
-    return QuerySources(
-        about=partial(_about, parts, choice),
-        briefing=parts.briefing,
-        models=models,
-        store=parts.store,
-        intents=lambda: parts.oversight.known(),
-        servers=partial(known_servers, settings, workspace, parts.places, consent.trusted),
-        context=partial(_context, parts),
-        paths=parts.finder.paths,
-        recorded_level=consent.level if consent.keeps_level else None,
-        rules=partial(task_rules, parts),
-        can_be_offline=lambda: parts.commands.sandbox.can_be_offline,
-        contents=parts.contents if settings.checkpoints.use else None,
-    )
-
-
-def _about(parts: HostParts, choice: ModelChoice) -> "About":
-    from rookery.app.host_queries import about
-
-    return about(parts, choice)
-
-
-async def _context(parts: HostParts, events: Sequence[Event]) -> "KnownContext":
-    from rookery.app.context_report import context_report
-
-    return await context_report(parts, events)
 
 
 def _record_unfinished(store: TaskStore, places: Places, task_id: str) -> None:

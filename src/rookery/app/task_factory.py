@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio.lowlevel
+from msgspec.structs import asdict
 
 from rookery.app.briefing import Briefing, workspace_files
 from rookery.app.task_hooks import (
@@ -254,23 +255,13 @@ def parts_at(host: "HostParts", workspace: Path) -> "HostParts":
     limits = host.settings.as_limits()
     code = CodeKnowledge(host.settings, workspace, host.places, files, limits)
     host.stack.enter_context(closing(code))
-    parts = HostParts(
-        settings=host.settings,
-        workspace=workspace,
-        places=host.places,
-        consent=host.consent,
-        store=host.store,
-        models=host.models,
-        files=files,
-        hide=host.hide,
-        git_config=host.git_config,
-        start_soon=host.start_soon,
-        stack=host.stack,
-        select_tools=host.select_tools,
-        given=host.given,
-        shared_pace=host.pace,
-        extra=ExtraTools(tools={}, outline=code.outline),
-    )
-    browser = parts.browsers.new()
-    parts.briefing.offer(parts.tools | ({browser.name: browser} if browser else {}))
+    others = {
+        "workspace": workspace,
+        "files": files,
+        "shared_pace": host.pace,
+        "extra": ExtraTools(tools={}, outline=code.outline),
+    }
+    # `replace` would also copy the cached properties
+    parts = HostParts(**(asdict(host) | others))
+    parts.offer_tools()
     return parts

@@ -81,7 +81,7 @@ def approval_hooks(
         ApprovalGate(
             rules,
             level=level,
-            can_be_offline=lambda: parts.commands.sandbox.can_be_offline,
+            can_be_offline=lambda: parts.can_be_offline,
             edits=settings.approve_edits,
             modes=settings.approve_modes,
             children=settings.approve_subtasks,
