@@ -42,7 +42,7 @@ class ManagerFeatures:
     ) -> None:
         self.tasks = TaskStore(places)
         self.trust = TrustStore(places.trust_file)
-        self.governance = ProjectViews(places.governance)
+        self.governance = ProjectViews()
         self.user_settings = _UserSettings(places, self._found)
         self._project = project
         self._places = places

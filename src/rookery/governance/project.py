@@ -23,7 +23,7 @@ from rookery.governance.intents.intent_file import IntentReader, IntentText
 from rookery.governance.intents.leases import Leases, Neighbours
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_file import Flush
-from rookery.governance.ledger.ledger_reader import Query
+from rookery.governance.ledger.ledger_reader import Query, newest
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.segments import newest_first
 from rookery.governance.ledger.state_files import LedgerUnwritable, known_heads
@@ -130,7 +130,7 @@ class GovernedProject:
 
     def _count(self, intent_id: str) -> BudgetUse:
         used = BudgetUse()
-        for record in self.recording.find(Query(intent=intent_id)):
+        for record in newest(self.layout.folder, Query(intent=intent_id)):
             if record.kind in ("mutation", "command", "external", "recovered"):
                 used.calls += 1
                 used.lines += sum(each.lines_added + each.lines_deleted for each in record.files)

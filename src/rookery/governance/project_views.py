@@ -4,9 +4,11 @@ Without governance the views are empty, and nothing is created.
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -32,64 +34,52 @@ T = TypeVar("T")
 
 
 class ProjectViews:
-    """`known_heads` is the user's folder with the indexes of ledgers."""
-
-    def __init__(self, known_heads: Path) -> None:
-        self._known_heads = known_heads
-
     async def intents(self, project: Path) -> tuple[IntentRow, ...]:
-        return await _read_in_thread(partial(self._intents, project))
+        return await _read_in_thread(partial(_intents, project))
 
     async def trace(self, workspace: Path, query: TraceQuery) -> tuple[TraceRow, ...]:
-        return await _read_in_thread(partial(self._trace, workspace, query))
+        return await _read_in_thread(partial(_trace, workspace, query))
 
     async def blame(self, workspace: Path, path: str) -> tuple[BlamedLine, ...]:
         return await _read_in_thread(partial(_blame, workspace, path))
 
-    def _intents(self, project: Path) -> tuple[IntentRow, ...]:
-        from rookery.governance.intents.intent_file import IntentReader
 
-        layout = find_layout(project, project).layout
-        if layout is None:
-            return ()
-        file = IntentReader(layout).read().file
-        if not file.usable:
-            name = layout.shown(layout.intent_file)
-            raise CommandRejected(f"{name}: {summary(file)} For details: {NAME} intents validate")
-        writes, now = self._writes(layout), datetime.now(UTC)
-        return tuple(_intent_row(each, file, writes, now) for each in sort_intents(file.intents))
+def _intents(project: Path) -> tuple[IntentRow, ...]:
+    from rookery.governance.intents.intent_file import IntentReader
 
-    def _writes(self, layout: Layout) -> Mapping[str, int]:
-        from rookery.governance.ledger.ledger_index import LedgerIndex, count_writes
-        from rookery.governance.ledger.ledger_reader import oldest
+    layout = find_layout(project, project).layout
+    if layout is None:
+        return ()
+    file = IntentReader(layout).read().file
+    if not file.usable:
+        name = layout.shown(layout.intent_file)
+        raise CommandRejected(f"{name}: {summary(file)} For details: {NAME} intents validate")
+    writes, now = _writes(layout), datetime.now(UTC)
+    return tuple(_intent_row(each, file, writes, now) for each in sort_intents(file.intents))
 
-        if not (layout.ledger.exists() or layout.sealed_ledger.exists()):
-            return {}
-        try:
-            return LedgerIndex(layout.folder, self._index_of(layout)).writes()
-        except OSError:  # a read-only folder cannot have an index
-            return count_writes(oldest(layout.folder))
 
-    def _trace(self, workspace: Path, wanted: TraceQuery) -> tuple[TraceRow, ...]:
-        from rookery.governance.ledger.ledger_reader import recent_records
+def _writes(layout: Layout) -> Mapping[str, int]:
+    """Number of records that changed files, by intent."""
+    from rookery.governance.ledger.statistics import REFUSED, brief_records
 
-        layout = find_ledger(workspace.resolve())
-        if layout is None:
-            return ()
-        query = Query(
-            intent=wanted.intent,
-            file=wanted.path,
-            task=wanted.session_id,
-            without=HOUSEKEEPING,
-        )
-        most = min(max(1, wanted.most), MAX_RECORDS)
-        found = recent_records(layout.folder, lambda: self._index_of(layout), query, most)
-        return tuple(map(_trace_row, found))
+    records = brief_records(layout.folder)
+    return Counter(each.intent_id for each in records if each.files and each.outcome not in REFUSED)
 
-    def _index_of(self, layout: Layout) -> Path:
-        from rookery.governance.ledger.state_files import known_heads
 
-        return known_heads(layout, self._known_heads).index
+def _trace(workspace: Path, wanted: TraceQuery) -> tuple[TraceRow, ...]:
+    from rookery.governance.ledger.ledger_reader import newest
+
+    layout = find_ledger(workspace.resolve())
+    if layout is None:
+        return ()
+    query = Query(
+        intent=wanted.intent,
+        file=wanted.path,
+        task=wanted.session_id,
+        without=HOUSEKEEPING,
+    )
+    most = min(max(1, wanted.most), MAX_RECORDS)
+    return tuple(map(_trace_row, islice(newest(layout.folder, query), most)))
 
 
 def _blame(workspace: Path, path: str) -> tuple[BlamedLine, ...]:

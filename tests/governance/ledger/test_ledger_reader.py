@@ -1,9 +1,7 @@
-"""Reading a ledger: newest first, by query, by index, from any writer; and exporting it."""
+"""Reading a ledger: newest first, by query, from any writer."""
 
 import gzip
 import json
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 from rookery.governance.intents.intent import Policy
 from rookery.governance.intents.intent_map import Coverage, coverage
 from rookery.governance.ledger import segments
-from rookery.governance.ledger.ledger_index import LedgerIndex
 from rookery.governance.ledger.ledger_reader import Query, format_time, newest, oldest, parse_time
 from rookery.governance.ledger.records import LedgerEntry
 from rookery.governance.ledger.segments import (
@@ -88,47 +85,20 @@ QUERIES = {
 }
 
 
-def test_the_index_finds_what_reading_finds(bench: LedgerBench):
-    index = LedgerIndex(bench.folder, bench.heads.index)
-    for name, query in QUERIES.items():
-        expected = {record.id for record in newest(bench.folder, query)}
-        assert {record.id for record in index.find(query)} == expected, name
-        again = LedgerIndex(bench.folder, bench.heads.index).find(query)
-        assert {record.id for record in again} == expected, name
-
-
-def test_the_index_follows_the_ledger(bench: LedgerBench):
-    index, query = LedgerIndex(bench.folder, bench.heads.index), Query(intent="INT-2")
-    before = len(list(index.find(query)))
-    bench.ledger().append(change("later", 1, intent_id="INT-2"))
-    assert len(list(index.find(query))) == before + 1
-    lines = bench.lines
-    bench.active.write_bytes(b"".join(lines[:2]))
-    assert {record.id for record in index.find(Query())} == {
-        record.id for record in newest(bench.folder)
-    }
-    bench.heads.index.write_bytes(b"not a database" * 1000)
-    assert {record.id for record in index.find(Query())} == {
-        record.id for record in newest(bench.folder)
-    }
-
-
-def test_compressed_files_are_found_too(bench: LedgerBench):
+def test_a_query_finds_what_matches_also_in_records_of_others(bench: LedgerBench):
+    """Lines are searched before they are parsed, so every way to name an intent counts."""
     compress(sealed_files(bench.folder)[0])
-    query = Query(intent="INT-2")
-    found = [record.id for record in LedgerIndex(bench.folder, bench.heads.index).find(query)]
-    assert found == [record.id for record in newest(bench.folder, query)]
+    other = {"id": "o", "files": [{"path": "b.py", "conversations": [_NAMING]}]}
+    bench.active.write_bytes(bench.active.read_bytes() + json.dumps(other).encode() + b"\n")
+    every = list(newest(bench.folder))
+    for name, query in QUERIES.items():
+        expected = [record.id for record in every if query.matches(record)]
+        assert [record.id for record in newest(bench.folder, query)] == expected, name
+        assert bool(expected) is (name not in {"since", "nothing"}), name
+    assert next(newest(bench.folder, QUERIES["intent"])).id == "o"
 
 
-def test_an_index_in_use_is_done_without(bench: LedgerBench):
-    list(LedgerIndex(bench.folder, bench.heads.index).find(Query()))
-    bench.ledger().append(change("later", 1))
-    with closing(sqlite3.connect(bench.heads.index)) as other:
-        other.execute("begin exclusive")
-        index = LedgerIndex(bench.folder, bench.heads.index, timeout=0.01)
-        assert [record.id for record in index.find(Query())] == [
-            record.id for record in newest(bench.folder)
-        ]
+_NAMING = {"related": [{"type": "intent", "url": "urn:intent:INT-2"}]}
 
 
 LINEAGE = {

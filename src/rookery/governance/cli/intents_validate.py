@@ -42,9 +42,7 @@ from rookery.governance.layout import (
     nested_roots,
     outside_folder,
 )
-from rookery.governance.ledger.ledger_index import LedgerIndex
 from rookery.governance.ledger.ledger_reader import Query, newest
-from rookery.governance.ledger.state_files import known_heads
 from rookery.governance.ledger.traced import TracedRecord, records_on
 from rookery.governance.scope.locations import FilesInScope
 from rookery.governance.scope.name_patterns import PatternError
@@ -188,14 +186,18 @@ def _unrevised_changes(governed: GovernedFolder) -> list[Problem]:
     """Intents whose definition changed since they were last selected while the revision did not."""
     if not governed.layout.ledger.exists():
         return []
-    found = [_unrevised_change(governed, each) for each in governed.file.intents]
+    last: dict[str, TracedRecord] = {}
+    for record in newest(governed.layout.folder, Query(kind="intent_selected")):
+        if record.intent_digest:
+            last.setdefault(record.intent_id, record)
+    valid = (each for each in governed.file.intents if each.id not in governed.file.broken)
+    found = (_unrevised_change(governed, each, last.get(each.id)) for each in valid)
     return [each for each in found if each]
 
 
-def _unrevised_change(governed: GovernedFolder, intent: Intent) -> Problem | None:
-    if intent.id in governed.file.broken:
-        return None
-    last = next((each for each in _selections(governed, intent) if each.intent_digest), None)
+def _unrevised_change(
+    governed: GovernedFolder, intent: Intent, last: TracedRecord | None
+) -> Problem | None:
     if last is None or last.intent_rev is None:
         return None
     # the recorded digest is of an intent in progress, so the status is set for comparison
@@ -207,16 +209,6 @@ def _unrevised_change(governed: GovernedFolder, intent: Intent) -> Problem | Non
         last_digest=last.intent_digest,
         last_revision=last.intent_rev,
     )
-
-
-def _selections(governed: GovernedFolder, intent: Intent) -> Iterator[TracedRecord]:
-    """Records of the intent's selections, newest first."""
-    wanted = Query(intent=intent.id, kind="intent_selected")
-    try:
-        heads = known_heads(governed.layout, governed.places.governance)
-        yield from LedgerIndex(governed.layout.folder, heads.index).find(wanted)
-    except OSError:  # a read-only folder has no index
-        yield from newest(governed.layout.folder, wanted)
 
 
 def _exemptions(governed: GovernedFolder) -> CheckedFile | None:

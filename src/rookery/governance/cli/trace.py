@@ -32,7 +32,7 @@ from rookery.governance.cli.trace_upkeep import (
     seal_command,
     verify_command,
 )
-from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, MAX_SCANNED, Query, recent_records
+from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, Query, newest
 from rookery.governance.ledger.line_history import (
     ChangeReason,
     OwnedLine,
@@ -234,7 +234,6 @@ def log_command(
 
 def _refuse_unknown(opened: OpenedLedger, intent: str) -> None:
     from rookery.governance.intents.intent_file import IntentReader
-    from rookery.governance.ledger.ledger_reader import newest
 
     if not intent or IntentReader(opened.layout).read().file.find(intent):
         return
@@ -260,13 +259,7 @@ def _follow(opened: OpenedLedger, query: Query, most: int | None) -> NoReturn:
 
 
 def _newest(opened: OpenedLedger, query: Query, most: int | None) -> Iterator[TracedRecord]:
-    from rookery.governance.ledger.ledger_reader import newest
-
-    if most is None:
-        return newest(opened.folder, query)
-    return recent_records(
-        opened.folder, lambda: opened.heads.index, query, most, max_scanned=MAX_SCANNED
-    )
+    return islice(newest(opened.folder, query), most)
 
 
 def _print_log(opened: OpenedLedger, records: Iterable[TracedRecord]) -> int:

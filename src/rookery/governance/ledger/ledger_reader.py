@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from hmac import compare_digest
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from rookery.governance.ledger.segments import (
     active_file,
@@ -34,12 +33,10 @@ POLL_SECONDS = 0.5
 """Seconds between polls when following. Python has no portable way to watch a file."""
 HOUSEKEEPING = frozenset({"stream_start", "checkpoint"})
 """Kinds that only maintain the chain; listings leave them out."""
-MAX_SCANNED = 5_000
-"""Records at the end of the ledger that are searched before the index is used."""
 SEARCHED_LINES = 200_000
 """How many lines back the newest record of a task is searched for."""
-_TARGETING = ("blocked", "decision")
-"""Kinds of records that have targets instead of changed files."""
+_PLAIN = re.compile(r"[\w.-]+", re.ASCII)
+"""Text that every writer spells in the same way in JSON."""
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -64,6 +61,13 @@ class Query(Struct, frozen=True, kw_only=True):
     def matches_all(self) -> bool:
         """Whether the query filters nothing except kinds."""
         return self == Query(without=self.without)
+
+    def may_be_on(self, line: bytes) -> bool:
+        """Whether a match may be on the line. Most lines need not be parsed to see that."""
+        # records of other programs name no kind, and are mutations or events
+        kind = "" if self.kind in ("mutation", "event") else self.kind
+        wanted = (self.intent, self.task, self.call, kind)
+        return all(each.encode() in line for each in wanted if _PLAIN.fullmatch(each))
 
     def matches(self, record: TracedRecord) -> bool:
         return (
@@ -110,37 +114,17 @@ def follow_records(folder: Path) -> Iterator[TracedRecord]:
     return _follow(file, path)
 
 
-def recent_records(
-    folder: Path,
-    index: Callable[[], Path],
-    query: Query,
-    most: int,
-    *,
-    max_scanned: int = MAX_SCANNED,
-) -> Iterator[TracedRecord]:
-    """Yield the newest `most` matching records. Searches the end of the ledger first, then uses
-    the index at `index()`, which takes time to build and then saves reading everything."""
-    if query.matches_all:
-        yield from islice(newest(folder, query), most)
-        return
-    lines = newest_first(folder)
-    last = records_in(islice(lines, max_scanned))
-    near = list(islice(filter(query.matches, last), most))
-    if len(near) == most or next(lines, None) is None:
-        yield from near
-    else:
-        yield from _by_index(folder, index(), query, most)
-
-
 def newest(folder: Path, query: Query | None = None) -> Iterator[TracedRecord]:
     """Yield matching records, last written first."""
-    wanted = query or Query()
-    return (record for record in records_in(newest_first(folder)) if wanted.matches(record))
+    return _matching(newest_first(folder), query or Query())
 
 
 def oldest(folder: Path, query: Query | None = None) -> Iterator[TracedRecord]:
-    wanted = query or Query()
-    return (record for record in records_in(oldest_first(folder)) if wanted.matches(record))
+    return _matching(oldest_first(folder), query or Query())
+
+
+def _matching(lines: Iterator[bytes], query: Query) -> Iterator[TracedRecord]:
+    return filter(query.matches, records_in(filter(query.may_be_on, lines)))
 
 
 def _follow(file: IO[bytes] | None, path: Path) -> Iterator[TracedRecord]:
@@ -185,21 +169,6 @@ def _is_current(file: IO[bytes], path: Path) -> bool:
 def _search_text(record: TracedRecord) -> str:
     fields = (record.id, record.tool_name, record.command, record.error_code, record.approval)
     return " ".join((*fields, *record.paths))
-
-
-def _by_index(folder: Path, path: Path, query: Query, most: int) -> list[TracedRecord]:
-    """The newest matches from the index. It has only changed paths, so the targets of refused
-    calls are matched one by one; those are few."""
-    from rookery.governance.ledger.ledger_index import LedgerIndex
-
-    index = LedgerIndex(folder, path)
-    found = list(islice(index.find(query), most))
-    known = {record.id for record in found}
-    for kind in _TARGETING if query.file else ():
-        if query.kind in {"", kind}:
-            matches_of = filter(query.matches, index.find(replace(query, file="", kind=kind)))
-            found += islice((each for each in matches_of if each.id not in known), most)
-    return sorted(found, key=lambda record: record.time, reverse=True)[:most]
 
 
 def newest_call(folder: Path, task_id: str, keys: Sequence[bytes]) -> int:

@@ -11,7 +11,7 @@ disk and recorded as found.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
@@ -25,7 +25,7 @@ from rookery.core.text.secrets_filter import SecretsFilter
 from rookery.engine.ports.hooks import StoredJournals
 from rookery.errors import StorageError
 from rookery.governance.ledger.ledger_file import Appended, Flush, Ledger
-from rookery.governance.ledger.ledger_reader import Query, newest, newest_call
+from rookery.governance.ledger.ledger_reader import newest_call
 from rookery.governance.ledger.records import OURS, LedgerEntry, Writer
 from rookery.governance.ledger.recovery import (
     RecoveredCalls,
@@ -35,7 +35,6 @@ from rookery.governance.ledger.recovery import (
     unknown_calls,
 )
 from rookery.governance.ledger.state_files import KnownHeads, OpenTasks, exclusive, read_key
-from rookery.governance.ledger.traced import TracedRecord
 
 RECOVERY_TIMEOUT = 30.0
 """Seconds to wait for another process that is recovering."""
@@ -112,14 +111,6 @@ class Recording:
         """Sync the ledger to disk. Call this at the end of a turn at the latest."""
         with self._guard:
             self.ledger.flush()
-
-    def find(self, query: Query) -> Iterator[TracedRecord]:
-        """Yield matching records, using the index that is stored next to the known heads."""
-        from rookery.governance.ledger.ledger_index import LedgerIndex
-
-        if self._heads is None:
-            return newest(self.ledger.folder, query)
-        return LedgerIndex(self.ledger.folder, self._heads.index).find(query)
 
     def open_task(self, task_id: str, since: int = 0, lost: int = 0) -> None:
         """Mark the task as open: calls after event `since` may not be recorded yet. `lost` is

@@ -223,8 +223,6 @@ class KnownHeads:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.index = path.with_name("index.sqlite3")
-        """The ledger's index. Budgets are counted with it, so agents must not reach it."""
         self.journal_key = path.with_name("journal.key")
         """The key that signed entries in the call journal of earlier versions."""
         self.open_tasks = path.with_name("open_tasks")
