@@ -22,9 +22,10 @@ from rookery.core.facts import Asked, AssistantSpoke, Event, RequestStarted, Tex
 from rookery.core.queries import AskAbout, AskCommands, AskModels, AskModes, AskTasks, KnownTask
 from rookery.core.text.terminal_text import harmless, harmless_line, visible_line
 from rookery.errors import CommandRejected, SettingsError, first_error
+from rookery.plain.client_lines import ClientLines
 from rookery.plain.display import PlainDisplay
 from rookery.plain.keyboard import Keyboard
-from rookery.plain.prompter import ClientLines, Prompter
+from rookery.plain.prompter import Prompter
 from rookery.plain.screen import Screen
 from rookery.platform.user_folders import find_places
 from rookery.protocol.attend import (

@@ -98,8 +98,9 @@ class AttendedTask:
             )
             return unattended, unattended
         assert isinstance(report, TextReport)
+        from rookery.plain.client_lines import ClientLines
         from rookery.plain.keyboard import Keyboard
-        from rookery.plain.prompter import ClientLines, Prompter
+        from rookery.plain.prompter import Prompter
         from rookery.protocol.client_commands import SlashLines
 
         known = await _vocabulary(run, host)

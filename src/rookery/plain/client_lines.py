@@ -1,0 +1,122 @@
+"""Lines typed at the plain client that are not answers: client commands, and messages."""
+
+import uuid
+from contextlib import suppress
+from enum import Enum
+
+import anyio
+
+from rookery.core.commands import Speak
+from rookery.core.facts import Event
+from rookery.core.queries import AskContext, AskDifferences, AskPermissions
+from rookery.core.text.terminal_text import folded_diff, harmless, visible_line
+from rookery.errors import CommandRejected
+from rookery.plain.screen import Screen
+from rookery.protocol.attend import Focus
+from rookery.protocol.client_commands import SlashLines, permissions_text
+from rookery.protocol.codec import Host
+
+EFFECT_TIMEOUT = 0.5
+"""How long to wait for the effect of a command before the question is shown again."""
+
+
+class LineUse(Enum):
+    """What became of a line that may be a client command."""
+
+    NOT_OURS = "it is an answer"
+    DONE = "the question is still open"
+    OVERTAKEN = "the question will be closed by what it led to"
+    LEAVES = "the user leaves"
+
+
+class ClientLines:
+    """Handles lines that are not answers: client commands, and messages to the task. As a display
+    it follows the task."""
+
+    def __init__(self, host: Host, slash: SlashLines, screen: Screen, focus: Focus) -> None:
+        self._host = host
+        self._slash = slash
+        self._screen = screen
+        self._focus = focus
+        self._next_event = anyio.Event()
+
+    def show(self, event: Event) -> None:
+        self._slash.show(event)
+        self._note_event()
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        self._slash.show_of_child(task_id, event)
+        self._note_event()
+
+    def _note_event(self) -> None:
+        self._next_event.set()
+        self._next_event = anyio.Event()
+
+    async def run(self, line: str) -> LineUse:
+        """Run a client command."""
+        if (outcome := self._slash.handle(line)) is None:
+            return LineUse.NOT_OURS
+        if outcome.leaves:
+            return LineUse.LEAVES
+        if outcome.words:
+            self._screen.sentence(harmless(outcome.words))
+        if outcome.changes:
+            await self._show_changes()
+        if outcome.context:
+            await self._show_context(rules=outcome.context == "rules")
+        if outcome.permissions:
+            known = await self._host.query(AskPermissions(task_id=self._focus.task_id))
+            for row in permissions_text(known).splitlines():
+                self._screen.line(row)
+        shown = self._next_event
+        try:
+            for command in outcome.commands:
+                await self._host.send(command)
+        except CommandRejected as refusal:
+            self._screen.line(harmless(str(refusal)))
+            return LineUse.DONE
+        if outcome.goes_back:
+            return LineUse.OVERTAKEN
+        if outcome.commands:
+            # or the question would be shown before the command's effect and again after it
+            with anyio.move_on_after(EFFECT_TIMEOUT):
+                await shown.wait()
+        return LineUse.DONE
+
+    async def _show_changes(self) -> None:
+        """Print what the session changed in files."""
+        screen = self._screen
+        try:
+            found = await self._host.query(AskDifferences(task_id=self._focus.task_id))
+        except CommandRejected as refusal:
+            screen.line(harmless(str(refusal)))
+            return
+        if not found:
+            screen.line("This session has changed no files.")
+        for each in found:
+            screen.line(screen.paint.bold(f"{visible_line(each.path)} ({each.change})"))
+            screen.line(screen.paint.diff(folded_diff(each.diff)))
+
+    async def _show_context(self, *, rules: bool) -> None:
+        """Print how the context window is used, or the rule files."""
+        from rookery.protocol.context_text import rules_lines, usage_lines
+
+        try:
+            known = await self._host.query(AskContext(task_id=self._focus.task_id))
+        except CommandRejected as refusal:
+            self._screen.line(harmless(str(refusal)))
+            return
+        for line in rules_lines(known) if rules else usage_lines(known):
+            self._screen.line(line)
+
+    async def send(self, line: str) -> None:
+        """Send a line that was typed while no question was open."""
+        self._screen.enter()
+        use = await self.run(line)
+        if use is LineUse.LEAVES:
+            self._screen.line("Still working. Press Ctrl-C to stop, then /quit to exit.")
+        if use is not LineUse.NOT_OURS:
+            return
+        message = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
+        with suppress(CommandRejected):  # the task has just ended
+            await self._host.send(message)
