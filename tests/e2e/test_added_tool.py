@@ -55,6 +55,8 @@ def test_an_added_tool_is_offered_approved_shown_and_undone(rookery: Installed):
         terminal.wait_for(DONE)
         assert names(rookery) == SORTED
         terminal.type("/undo")
+        terminal.wait_for("Rewind the conversation and the files? [y/N] ")
+        terminal.type("y")
         terminal.wait_for("Restored 1 file")
         terminal.wait_for("Continue? [Y/n, or say what to do instead] ")
     assert names(rookery) == SHUFFLED

@@ -185,7 +185,16 @@ def test_a_user_can_undo_changes_before_accepting_the_result(rookery: Installed,
     ) as server:
         with rookery.terminal("-y", *at(server), "go") as terminal:
             terminal.wait_for("✔ First.\nauto · " + DONE)
+            worked = state(rookery.workspace)
             terminal.type("/undo")
+            asked = terminal.wait_for("Rewind the conversation and the files? [y/N] ")
+            assert "2 files restored:\n  ← gone.bin\n  ← run.sh\n1 file removed:" in asked
+            terminal.type("n")
+            terminal.wait_for("Nothing was rewound.\nauto · " + DONE)
+            assert state(rookery.workspace) == worked
+            terminal.type("/undo")
+            terminal.wait_for("Rewind the conversation and the files? [y/N] ")
+            terminal.type("y")
             assert "Done." not in terminal.wait_for("Restored 3 files")
             terminal.wait_for("The conversation was rewound to ")
             now = state(rookery.workspace)

@@ -18,7 +18,7 @@ from rookery.core.text.terminal_text import (
     plainly_visible,
     visible_line,
 )
-from rookery.plain.client_lines import LineUse
+from rookery.plain.client_lines import YES, LineUse, Read
 from rookery.plain.keyboard import Keyboard
 from rookery.plain.screen import LEFT_AT_PROMPT, Screen
 from rookery.protocol.attend import Leave, Response, Say
@@ -26,7 +26,6 @@ from rookery.protocol.codec import OfferedAnswer, ceiling, chosen, followup, sug
 from rookery.protocol.outcomes import DECIDE_YOURSELF
 from rookery.protocol.slash_words import LEAVING
 
-_YES = {"y", "yes"}
 _NO = {"n", "no"}
 _ALWAYS = {"a", "always"}
 _CHOICE_KEYS: dict[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
@@ -43,7 +42,7 @@ class Prompter:
         screen: Screen,
         *,
         opening: str = "",
-        handle_line: Callable[[str], Awaitable[LineUse]] | None = None,
+        handle_line: Callable[[str, Read], Awaitable[LineUse]] | None = None,
         patience: Callable[[], float | None] = lambda: None,
         keeps_mode: bool = False,
         level: Callable[[], Level | None] = lambda: None,
@@ -112,7 +111,7 @@ class Prompter:
             question = f"[{choices}] "
         while (line := await self._line(question)) is not None:
             match line.strip().lower():
-                case word if word in _YES:
+                case word if word in YES:
                     return Say("yes")
                 case word if word in _NO:
                     return Say("no")
@@ -168,8 +167,8 @@ class Prompter:
         question = f"Always allow {plainly_visible(rule)}? [y/n] "
         while (line := await self._line(question)) is not None:
             word = line.strip().lower()
-            if word in _YES | _NO:
-                return word in _YES
+            if word in YES | _NO:
+                return word in YES
         return None
 
     async def _ask_followup(self, asked: Asked) -> Response:
@@ -216,15 +215,14 @@ class Prompter:
         return Say("message", first.answer, by="policy", mode=mode)
 
     async def _answer_typed(self, line: str, offered: list[OfferedAnswer]) -> Say | None:
-        if not line.strip() or (
-            self._handle_line and await self._handle_line(line) is not LineUse.NOT_OURS
-        ):
+        handle, read = self._handle_line, self._read_line
+        if not line.strip() or (handle and await handle(line, read) is not LineUse.NOT_OURS):
             return None
         return self._say_answer(line, offered)
 
     async def _ask_next(self) -> Response:
         line = await self._line("Done. [Enter accepts, or say what else to do] ")
-        if line is None or line.strip().lower() in {"", *_YES, *LEAVING}:
+        if line is None or line.strip().lower() in {"", *YES, *LEAVING}:
             return Say("yes")
         return Say("message", line.strip())
 
@@ -235,7 +233,7 @@ class Prompter:
                 return Leave(LEFT_AT_PROMPT, code="task_aborted")
             case "":
                 return Say("yes") if default else Leave(LEFT_AT_PROMPT, code="task_aborted")
-            case word if word in _YES:
+            case word if word in YES:
                 return Say("yes")
             case word if word in _NO | {"q", "quit"}:
                 return Leave(LEFT_AT_PROMPT, code="task_aborted")
@@ -247,7 +245,7 @@ class Prompter:
         """Ask until a line is an answer rather than a client command. Returns None at the end of
         input."""
         while (line := await self._read_line(question)) is not None and self._handle_line:
-            match await self._handle_line(line):
+            match await self._handle_line(line, self._read_line):
                 case LineUse.NOT_OURS:
                     break
                 case LineUse.DONE:

@@ -123,11 +123,6 @@ class LineOutcome(Struct, frozen=True):
     permissions: bool = False
     """Whether to show what is allowed, which only the host knows."""
 
-    @property
-    def goes_back(self) -> bool:
-        """Whether it closes the open question."""
-        return any(isinstance(command, RestoreFiles | Rewind) for command in self.commands)
-
 
 def list_modes(modes: Sequence[str], now: str) -> str:
     shown = [f"{each} (now)" if each == now else each for each in modes]
@@ -360,6 +355,10 @@ class SlashLines:
                 *([Rewind(task_id=self._task_id, to=to)] if words else []),
             )
         )
+
+    def step_at(self, to: int) -> str:
+        """The step that follows a point, in one line; empty if no step does."""
+        return {each.to: _first_line(each.what) for each in points(self._events)}.get(to, "")
 
     @property
     def _knows_a_command(self) -> bool:

@@ -124,7 +124,8 @@ async def _undo(app: "App[Any]", controller: Controller, _: str) -> None:
 
 async def _go_back(extent: str, app: "App[Any]", controller: Controller, to: str) -> None:
     """Ask to rewind to a point; without a valid number, show the list of points or a warning."""
-    from rookery.tui.screens.checkpoint_screen import Extent, RestoreScreen
+    from rookery.protocol.rewind_text import Extent
+    from rookery.tui.screens.checkpoint_screen import RestoreScreen
 
     if not to or controller.task_id is None:
         await _checkpoints(app, controller, "")

@@ -1,7 +1,6 @@
 """Lists the checkpoints, shows the file changes since each, and rewinds to one."""
 
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from typing import ClassVar
 
 import anyio
@@ -16,6 +15,13 @@ from rookery.core.queries import AskDifferences, AskRehearsal, FileDifference, R
 from rookery.core.replies import NO_FILE_PUT_BACK
 from rookery.core.text.terminal_text import counted, harmless_line, visible_line
 from rookery.errors import CommandRejected
+from rookery.protocol.rewind_text import (
+    FILES_STAY,
+    FORGETS,
+    NO_FILE_CHANGES,
+    Extent,
+    file_groups,
+)
 from rookery.tui.interfaces import Controller
 from rookery.tui.keys import CHECKPOINT_KEYS, RESTORE_KEYS
 from rookery.tui.pick_list import PickList, run_latest
@@ -24,14 +30,6 @@ from rookery.tui.rows.tool_calls import diff_lines, diff_pieces
 from rookery.tui.screens.side_screen import RELOAD_SECONDS, ReadingScreen
 from rookery.tui.short_texts import clock, one_line
 from rookery.tui.theme import Theme, theme_of
-
-
-class Extent(Enum):
-    """What is rewound."""
-
-    CONVERSATION = "the conversation"
-    FILES = "the files"
-    BOTH = "the conversation and the files"
 
 
 class RestoreScreen(ReadingScreen[bool]):
@@ -52,7 +50,7 @@ class RestoreScreen(ReadingScreen[bool]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.set_title(f"Rewind {self._extent.value}?")
+        self.set_title(self._extent.question)
         self._rehearse()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -156,9 +154,9 @@ def draw_rehearsal(
     yield from indented([cut(what, width - 2)], Text("  "), Text("  "))
     if back is not Extent.FILES:
         yield Text()
-        yield from wrapped(Text("The model forgets this and everything after it."), width)
+        yield from wrapped(Text(FORGETS), width)
     if back is Extent.CONVERSATION:
-        yield from wrapped(Text("The files stay as they are.", muted), width)
+        yield from wrapped(Text(FILES_STAY, muted), width)
         return
     if rehearsal is None:
         return
@@ -172,26 +170,15 @@ def draw_rehearsal(
         yield from wrapped(Text(warning, theme.fg(theme.bad, bold=True)), width)
     if not (rehearsal.written or rehearsal.removed):
         yield Text()
-        yield Text("No file changes.", muted)
-    yield from _paths("restored", rehearsal.written, theme.good, "←", width, theme)
-    yield from _paths("removed", rehearsal.removed, theme.bad, "−", width, theme)
-    kept = "kept, because someone else changed it"
-    yield from _paths(kept, rehearsal.kept, theme.warning, "=", width, theme)
-    unsaved = "not stored, so it cannot be restored"
-    yield from _paths(unsaved, rehearsal.unsaved, theme.warning, "?", width, theme)
-
-
-def _paths(
-    what: str, paths: tuple[str, ...], ink: str, mark: str, width: int, theme: Theme
-) -> Iterator[Text]:
-    if not paths:
-        return
-    yield Text()
-    files = "file" if len(paths) == 1 else "files"
-    yield from wrapped(Text(f"{len(paths)} {files} {what}:", theme.fg(theme.muted)), width)
-    for path in paths:
-        lines = wrapped(Text(visible_line(path)), width - 4)
-        yield from indented(lines, Text(f"  {mark} ", theme.fg(ink, bold=True)), Text("    "))
+        yield Text(NO_FILE_CHANGES, muted)
+    inks = {"←": theme.good, "−": theme.bad}
+    for heading, mark, paths in file_groups(rehearsal):
+        yield Text()
+        yield from wrapped(Text(heading, theme.fg(theme.muted)), width)
+        for path in paths:
+            lines = wrapped(Text(visible_line(path)), width - 4)
+            sign = Text(f"  {mark} ", theme.fg(inks.get(mark, theme.warning), bold=True))
+            yield from indented(lines, sign, Text("    "))
 
 
 PAUSE_SECONDS = 0.15
