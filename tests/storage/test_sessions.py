@@ -164,6 +164,7 @@ def test_a_summary_has_title_mode_times_and_cost(tasks: TaskStore):
 
 REQUEST = RequestStarted(request_id="r", model="m")
 DONE = CompletionOffered(result="done")
+PLAN = CompletionOffered(result="- [ ] Write a.txt", plan="plan.md")
 
 
 @pytest.mark.parametrize(
@@ -175,6 +176,9 @@ DONE = CompletionOffered(result="done")
         ([OPENED, REQUEST, DONE, TaskClosed(), TaskReopened()], "completed"),
         ([OPENED, REQUEST, DONE, TaskReopened(), REQUEST], "open"),
         ([OPENED, REQUEST, DONE, Rewound(to=1)], "open"),
+        ([OPENED, REQUEST, PLAN], "waiting"),
+        ([OPENED, REQUEST, PLAN, TaskClosed()], "waiting"),
+        ([OPENED, REQUEST, PLAN, TaskReopened(), REQUEST], "open"),
         ([OPENED, TaskClosed()], "closed"),
         ([OPENED, TaskClosed(), TaskReopened()], "open"),
         ([OPENED, TaskFailed(message="bug")], "failed"),

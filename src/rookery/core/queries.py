@@ -57,7 +57,8 @@ class KnownTask(Struct, frozen=True, kw_only=True):
     workspace: str = ""
     parent: str | None = None
     mode: str = ""
-    status: Literal["open", "completed", "closed", "failed"] = "open"
+    status: Literal["open", "waiting", "completed", "closed", "failed"] = "open"
+    """`waiting`: for the approval of a plan."""
     created: int = 0
     updated: int = 0
     tokens_in: int = 0

@@ -31,7 +31,7 @@ from rookery.storage.journal_lines import (
 )
 from rookery.storage.summary import TaskSummary, see, snippet, words_of
 
-VERSION = 3
+VERSION = 4
 MOST_FOUND = 100
 
 _SCHEMA = (

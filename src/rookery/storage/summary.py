@@ -43,10 +43,14 @@ RESULT_LENGTH = 8 * KIB
 
 class StoredStatus(StrEnum):
     OPEN = "open"
+    WAITING = "waiting"
+    """For the approval of a plan."""
     COMPLETED = "completed"
     CLOSED = "closed"
     FAILED = "failed"
 
+
+_OFFERED = (StoredStatus.COMPLETED, StoredStatus.WAITING)
 
 QUARTER = 15 * 60_000
 """Days begin at a full quarter of an hour in every time zone."""
@@ -161,17 +165,18 @@ def _after(summary: TaskSummary, event: Event) -> TaskSummary:
             | Noted(usage=Usage() as usage)
         ):
             return _charge(summary, usage, event.ts)
-        case CompletionOffered():
-            return replace(summary, status=StoredStatus.COMPLETED)
+        case CompletionOffered(plan=plan):
+            offered = StoredStatus.WAITING if plan else StoredStatus.COMPLETED
+            return replace(summary, status=offered)
         case RequestStarted(model=model):
             return replace(summary, status=StoredStatus.OPEN, model=model)
         case Rewound():
             return replace(summary, status=StoredStatus.OPEN)
         case TaskFailed():
             return replace(summary, status=StoredStatus.FAILED)
-        case TaskClosed() if summary.status is not StoredStatus.COMPLETED:
+        case TaskClosed() if summary.status not in _OFFERED:
             return replace(summary, status=StoredStatus.CLOSED)
-        case TaskReopened() if summary.status is not StoredStatus.COMPLETED:
+        case TaskReopened() if summary.status not in _OFFERED:
             return replace(summary, status=StoredStatus.OPEN)
         case _:
             return summary

@@ -138,6 +138,7 @@ def test_snippets_and_damage_are_shown_below_the_session():
         (StoredStatus.COMPLETED, "\x1b[32mcompleted\x1b[0m"),
         (StoredStatus.FAILED, "\x1b[31mfailed\x1b[0m"),
         (StoredStatus.OPEN, "\x1b[33mopen\x1b[0m"),
+        (StoredStatus.WAITING, "\x1b[33mwaiting\x1b[0m"),
         (StoredStatus.CLOSED, "\x1b[2mclosed\x1b[0m"),
     ],
 )

@@ -284,7 +284,7 @@ def _coloured(status: StoredStatus, text: str, paint: Paint) -> str:
             return paint.green(text)
         case StoredStatus.FAILED:
             return paint.red(text)
-        case StoredStatus.OPEN:
+        case StoredStatus.OPEN | StoredStatus.WAITING:
             return paint.yellow(text)
         case StoredStatus.CLOSED:
             return paint.dim(text)

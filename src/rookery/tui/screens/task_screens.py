@@ -251,7 +251,8 @@ def _status(task: KnownTask, view: View | None) -> Status:
     if view.closed:
         return "closed" if task.status == "open" else task.status
     if view.open_ask and not view.agent.is_running:
-        return "completed" if view.open_ask.ask == "completion_result" else "waiting"
+        is_done = view.open_ask.ask == "completion_result" and task.status != "waiting"
+        return "completed" if is_done else "waiting"
     return "working" if view.agent.is_running else task.status
 
 
