@@ -47,6 +47,14 @@ from rookery.storage.cli.session_listing import SHORTEST, short_ids
 
 MOST_LISTED = 20
 MOST_CHECKED = 100
+START_FIRST = (
+    f'Start one in this terminal: {NAME} "your task". Editors and your own programs start them on '
+    "the server."
+)
+START_AGAIN = (
+    f"{NAME} list shows those that ended. Start one of them again: {NAME} attach SESSION\n"
+    f'Start another in this terminal: {NAME} "your task"'
+)
 QUESTION_DELAY = 0.1
 """Delay before a question is shown: the events after it may already hold its answer."""
 
@@ -93,13 +101,13 @@ async def _attach(path: Path, session: str | None) -> int:
 
 async def _list(host: Host, known: tuple[KnownTask, ...]) -> int:
     # a session that asks whether it is done counts as completed
-    likely = [each for each in known if each.status in ("open", "completed")][:MOST_CHECKED]
+    likely = [each for each in known if each.status not in ("closed", "failed")][:MOST_CHECKED]
     running = [each for each in likely if await _is_running(host, each.task_id)][:MOST_LISTED]
     shortened = short_ids(each.task_id for each in known)
     for each in running:
         print(f"{shortened[each.task_id]}\t{harmless_line(each.title)}")
     if not running:
-        print(f"No session is running there. Start one again: {NAME} attach SESSION")
+        print(f"No session is running there. {START_AGAIN if known else START_FIRST}")
     return Exit.DONE
 
 

@@ -231,7 +231,8 @@ async def unix_channel(path: Path) -> LineChannel:
             return channel_on(await anyio.connect_unix(address), LONGEST_FROM_HOST)
     except OSError as error:
         raise SettingsError(
-            f"No server is listening on {path} ({_reason(error)}). Start one with: {NAME} serve"
+            f"No server is listening on {path} ({_reason(error)}). Start one with: {NAME} serve. "
+            f'A session in this terminal needs none: {NAME} "your task"'
         ) from error
 
 
