@@ -90,10 +90,6 @@ class Layout(Struct, frozen=True):
         return self.folder / LEDGER
 
     @property
-    def sealed_ledger(self) -> Path:
-        return self.folder / "trace"
-
-    @property
     def hooks_file(self) -> Path:
         return self.folder / "hooks.json"
 

@@ -60,9 +60,10 @@ def _intents(project: Path) -> tuple[IntentRow, ...]:
 
 def _writes(layout: Layout) -> Mapping[str, int]:
     """Number of records that changed files, by intent."""
-    from rookery.governance.ledger.statistics import REFUSED, brief_records
+    from rookery.governance.ledger.ledger_reader import oldest
+    from rookery.governance.ledger.statistics import REFUSED
 
-    records = brief_records(layout.folder)
+    records = oldest(layout.folder)
     return Counter(each.intent_id for each in records if each.files and each.outcome not in REFUSED)
 
 

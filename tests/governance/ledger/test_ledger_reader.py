@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.governance.intents.intent import Policy
-from rookery.governance.intents.intent_map import Coverage, coverage
 from rookery.governance.ledger import segments
 from rookery.governance.ledger.ledger_reader import Query, format_time, newest, oldest, parse_time
 from rookery.governance.ledger.records import LedgerEntry
@@ -21,8 +19,7 @@ from rookery.governance.ledger.segments import (
     sealed_files,
 )
 from rookery.governance.ledger.state_files import LedgerUnreadable
-from rookery.governance.ledger.statistics import brief_records, statistics
-from rookery.governance.ledger.traced import TracedRecord, records_on
+from rookery.governance.ledger.traced import records_on
 from rookery.governance.ledger.verify_ledger import LONGEST_LINE
 from support.sample_ledgers import LedgerBench, change, compress, some_tasks
 
@@ -185,28 +182,6 @@ def test_a_packed_file_is_unpacked_only_as_far_as_a_ledger_can_be_long(
     for way in (lines, lines_backwards):
         with pytest.raises(LedgerUnreadable, match="larger than 2 MiB; move it away"):
             list(way(bomb))
-
-
-def covered(records: list[TracedRecord]) -> Coverage:
-    return coverage([], Policy(), records, hash_of=lambda path: "x", is_verified=lambda its: False)
-
-
-def test_counting_reads_the_same_from_part_of_a_record_as_from_all_of_it(bench: LedgerBench):
-    """Also for records of other programs and for reverted changes."""
-    more = {"removed": ["src/gone.py"]}
-    bench.ledger().append(LedgerEntry(kind="rewind", task_id="t-1", intent_id="INT-1", more=more))
-    others = [
-        b'{"version":"1.0","files":[{"path":"a.py"}],"tool":{"name":"cursor"}}\n',
-        b'{"relative_path":"b.py","intent_id":"INT-1","files":[{"relative_path":"b.py"}]}\n',
-        b"{broken\n",
-    ]
-    bench.active.write_bytes(bench.active.read_bytes() + b"".join(others))
-    whole = list(oldest(bench.folder))
-    part = list(brief_records(bench.folder))
-    assert statistics(part) == statistics(whole)
-    assert covered(part) == covered(whole)
-    assert [each.time for each in part] == [each.time for each in whole]
-    assert any(not each.raw for each in part), "none was read in part"
 
 
 NOW = datetime(2026, 2, 20, 13, 54, 31, 250_000, tzinfo=UTC)

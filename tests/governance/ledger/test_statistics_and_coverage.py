@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rookery.governance.intents.intent import Intent, IntentStatus, Policy
+from rookery.governance.intents.intent import Criterion, Intent, IntentStatus, Policy, Verify
 from rookery.governance.intents.intent_map import Coverage, coverage
 from rookery.governance.ledger.records import FileHash, LedgerEntry, Link, TracedFile, build_record
 from rookery.governance.ledger.statistics import format_statistics, is_by_product, statistics
@@ -71,7 +71,24 @@ def rewound(files: dict[str, str], *removed: str) -> TracedRecord:
     return read(entry)
 
 
-INTENT = Intent(id="INT-1", status=IntentStatus.IN_PROGRESS, revision=2)
+CRITERION = Criterion(text="It works.", verify=Verify(command="pytest"))
+INTENT = Intent(
+    id="INT-1",
+    status=IntentStatus.IN_PROGRESS,
+    revision=2,
+    acceptance_criteria=(CRITERION,),
+)
+CHECKED = read(
+    LedgerEntry(
+        kind="command",
+        task_id="t",
+        intent_id="INT-1",
+        intent_rev=2,
+        tool_name="intent_check",
+        tool_use_id="check-INT-1-A1",
+        outcome="success",
+    )
+)
 A, RETURNED = changed("a", "1"), [changed("a", "1"), rewound({"a": "0"})]
 OTHERS = changed("a", "2", intent="INT-2")
 REWORDED = changed("a", "1", intent_rev=None, intent_digest="other")
@@ -100,9 +117,8 @@ def covered(
     *,
     verified: bool = True,
 ) -> Coverage:
-    return coverage(
-        intents, Policy(), records, hash_of=hashes.get, is_verified=lambda intent: verified
-    )
+    checks = [CHECKED] if verified else []
+    return coverage(intents, Policy(), [*records, *checks], hash_of=hashes.get)
 
 
 @pytest.mark.parametrize("name", STATES)

@@ -1,12 +1,12 @@
 """`rookery intents`: the command group, `init`, `map` and `coverage`."""
 
 import os
-from collections.abc import Iterator, Sequence
-from hashlib import file_digest
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from rookery import NAME
 from rookery.core.limits import MIB
@@ -18,7 +18,6 @@ from rookery.governance.cli.common import (
     GIVEN,
     CommonOptions,
     GovernanceGroup,
-    GovernedFolder,
     common,
     common_options,
     open_folder,
@@ -31,28 +30,17 @@ from rookery.governance.cli.intents_changes import (
 )
 from rookery.governance.cli.intents_check import check_command
 from rookery.governance.cli.intents_close import close_command
-from rookery.governance.cli.intents_list import list_command, show_command
+from rookery.governance.cli.intents_list import coverage_of, list_command, show_command
 from rookery.governance.cli.intents_new import new_command
 from rookery.governance.cli.intents_validate import validate_command
-from rookery.governance.criteria import (
-    CriterionStanding,
-    criteria_standing,
-    cut_to_seconds,
-    is_check,
-)
-from rookery.governance.intents.intent import Intent
 from rookery.governance.intents.intent_map import (
     Coverage,
-    IntentCoverage,
     MapEntry,
-    coverage,
     intent_map,
     map_text,
 )
 from rookery.governance.layout import GIT_LINES, Layout, git_lines, init, note_write
 from rookery.governance.ledger.ledger_reader import oldest
-from rookery.governance.ledger.statistics import brief_lines, is_by_product
-from rookery.governance.ledger.traced import TracedRecord, records_on
 from rookery.platform.descriptors import attributes_at
 from rookery.platform.disk import Unreadable, put, small_file
 from rookery.platform.user_folders import find_places
@@ -74,13 +62,13 @@ def coverage_command(options: CommonOptions, allowed: Sequence[str]) -> int:
     """Compare intents with recorded changes: what is verified, what is outdated and what has no
     intent. Fails if anything is outdated, uncovered or without an intent."""
     governed = open_folder(options)
-    found, _ = coverage_of(governed)
+    found = coverage_of(governed)
     states = {each.state for each in found.intents} | ({"orphan"} if found.orphans else set())
     faults = (states & FAULTS) - set(allowed)
     options.echo(*_lines(found))
     options.print_json(
         {
-            "intents": [_as_json(each) for each in found.intents],
+            "intents": to_builtins(found.intents),
             "orphans": list(found.orphans),
             "drifted": list(found.drifted),
             "ok": not faults,
@@ -114,52 +102,6 @@ def _entry_as_json(entry: MapEntry) -> dict[str, object]:
     return {"id": entry.intent.id, "name": entry.intent.name, "files": files}
 
 
-def coverage_of(governed: GovernedFolder) -> tuple[Coverage, list[TracedRecord]]:
-    """Compute coverage in one pass, because a ledger may have hundreds of thousands of records.
-    Also returns the recorded checks."""
-    last_changes: dict[str, str] = {}
-    checks: list[TracedRecord] = []
-
-    def brief_records() -> Iterator[TracedRecord]:
-        for line, record in brief_lines(governed.layout.folder):
-            if is_check(record):
-                checks.extend(filter(is_check, records_on(line)))
-            if any(not is_by_product(file.path) for file in record.files):
-                last_changes[record.intent_id] = record.time
-            yield record
-
-    def is_verified(intent: Intent) -> bool:
-        standing = criteria_standing(intent, policy, checks)
-        return _is_verified(standing, last_changes.get(intent.id, ""))
-
-    intents, policy = governed.usable.intents, governed.file.policy
-    found = coverage(
-        intents,
-        policy,
-        brief_records(),
-        hash_of=lambda path: _current_hash(governed.layout.root / path),
-        is_verified=is_verified,
-    )
-    return found, checks
-
-
-def _is_verified(criteria: Sequence[CriterionStanding], last_change: str) -> bool:
-    """Whether every criterion has a check that passed after the last change."""
-    since = cut_to_seconds(last_change)
-    return bool(criteria) and all(
-        each.criterion.verify and each.state == "passed" and since <= cut_to_seconds(each.at)
-        for each in criteria
-    )
-
-
-def _current_hash(path: Path) -> str | None:
-    try:
-        with path.open("rb") as opened:
-            return file_digest(opened, "sha256").hexdigest()
-    except OSError:
-        return None
-
-
 def _lines(found: Coverage) -> list[str]:
     rows = [
         [
@@ -173,16 +115,6 @@ def _lines(found: Coverage) -> list[str]:
     rows += [["-", "orphan", path, ""] for path in found.orphans]
     rows += [["-", "drifted", path, ""] for path in found.drifted]
     return aligned(rows) if rows else ["no intents in progress or completed, and no changes"]
-
-
-def _as_json(each: IntentCoverage) -> dict[str, object]:
-    return {
-        "id": each.intent_id,
-        "state": each.state,
-        "changes": each.changes,
-        "files": list(each.files),
-        "drifted": list(each.drifted),
-    }
 
 
 def replace_file(layout: Layout, path: Path, data: bytes) -> None:

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import file_digest
 from pathlib import Path
 
 import click
@@ -25,9 +26,9 @@ from rookery.governance.intents.intent import (
 )
 from rookery.governance.intents.intent_checks import summary
 from rookery.governance.intents.intent_context import scope_text
-from rookery.governance.intents.intent_map import IntentActivity, activity
+from rookery.governance.intents.intent_map import Coverage, IntentActivity, activity, coverage
 from rookery.governance.intents.leases import Lease, Leases
-from rookery.governance.ledger.statistics import brief_records
+from rookery.governance.ledger.ledger_reader import oldest
 from rookery.governance.scope.locations import find_location, ignores_case
 from rookery.governance.scope.scope_patterns import scope
 from rookery.governance.scope.scope_verdict import Op, PathFinding
@@ -72,7 +73,7 @@ def list_command(
         and set(tags) <= set(each.tags)
         and (touching is None or _owns(governed, each, touching, options.folder))
     ]
-    done = activity(brief_records(governed.layout.folder))
+    done = activity(oldest(governed.layout.folder))
     problems = problems_of(governed)
     options.echo(*_table(found, done, options.paint), _total(found, governed, problems))
     options.print_json(
@@ -178,21 +179,35 @@ def _as_json(
 
 
 def _load_details(governed: GovernedFolder, intent: Intent) -> _IntentDetails:
-    records = brief_records(governed.layout.folder)
-    done = activity(each for each in records if each.intent_id == intent.id)
-    from rookery.governance.cli.intents import coverage_of  # circular import
-
-    found, checks = coverage_of(governed)
+    found = coverage_of(governed)
     states = {each.intent_id: each.state for each in found.intents}
     active = Leases(governed.layout).active(now=now())
     return _IntentDetails(
         intent=intent,
         digest=digest(intent, governed.file.policy),
-        done=done.get(intent.id, IntentActivity()),
+        done=found.activity.get(intent.id, _NOTHING),
         state=states.get(intent.id, ""),
-        criteria=criteria_standing(intent, governed.file.policy, checks),
+        criteria=criteria_standing(intent, governed.file.policy, found.checks),
         leases=tuple(each for each in active if each.intent_id == intent.id),
     )
+
+
+def coverage_of(governed: GovernedFolder) -> Coverage:
+    layout = governed.layout
+    return coverage(
+        governed.usable.intents,
+        governed.file.policy,
+        oldest(layout.folder),
+        hash_of=lambda path: _current_hash(layout.root / path),
+    )
+
+
+def _current_hash(path: Path) -> str | None:
+    try:
+        with path.open("rb") as opened:
+            return file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def _lines(details: _IntentDetails) -> list[str]:

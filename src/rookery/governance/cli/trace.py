@@ -32,7 +32,7 @@ from rookery.governance.cli.trace_upkeep import (
     seal_command,
     verify_command,
 )
-from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, Query, newest
+from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, Query, newest, oldest
 from rookery.governance.ledger.line_history import (
     ChangeReason,
     OwnedLine,
@@ -338,11 +338,7 @@ def _record_and_before(opened: OpenedLedger, id: str) -> tuple[TracedRecord, Tra
 @ledger_command
 def stats_command(opened: OpenedLedger, since: str | None) -> int:
     """Count what was done, refused and approved, and the lines changed."""
-    from rookery.governance.ledger.statistics import brief_records
-
-    begin = point_in_time(since)
-    records = brief_records(opened.folder)
-    found = statistics(record for record in records if not begin or record.time >= begin)
+    found = statistics(oldest(opened.folder, Query(since=point_in_time(since))))
     if opened.as_json:
         print(json.dumps(to_builtins(found)))
     elif not found.records:

@@ -11,7 +11,13 @@ from typing import Literal
 from msgspec import Struct, field
 
 from rookery.core.limits import MIB
-from rookery.governance.criteria import CHECK_TOOL
+from rookery.governance.criteria import (
+    CHECK_TOOL,
+    CriterionStanding,
+    criteria_standing,
+    cut_to_seconds,
+    is_check,
+)
 from rookery.governance.intents.intent import Intent, Policy, digest
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.records import LineRange
@@ -24,7 +30,7 @@ _COUNTED = frozenset({"IN_PROGRESS", "COMPLETED"})
 
 
 class IntentCoverage(Struct, frozen=True, kw_only=True):
-    intent_id: str
+    intent_id: str = field(name="id")
     state: CoverageState
     changes: int = 0
     files: tuple[str, ...] = ()
@@ -37,6 +43,9 @@ class Coverage(Struct, frozen=True, kw_only=True):
     """Files last changed without an intent, or under one that no longer exists."""
     drifted: tuple[str, ...]
     """Files that differ from their last recorded change."""
+    activity: "dict[str, IntentActivity]"
+    checks: tuple[TracedRecord, ...]
+    """The recorded checks of criteria."""
 
 
 def coverage(
@@ -45,26 +54,30 @@ def coverage(
     records: Iterable[TracedRecord],
     *,
     hash_of: Callable[[str], str | None],
-    is_verified: Callable[[Intent], bool],
 ) -> Coverage:
-    """Compute coverage from records, oldest first. `hash_of` returns the current SHA-256 of a file
-    (None: no such file); `is_verified` is asked after all records were read. By-products of tools
-    are not judged."""
+    """Compute coverage from records, oldest first, in one pass: there may be hundreds of
+    thousands. `hash_of` returns the current SHA-256 of a file (None: no such file). By-products of
+    tools are not judged."""
     known = {intent.id: intent for intent in intents}
     done: dict[str, IntentActivity] = {}
     changes: dict[str, list[bool]] = {}
+    changed_at: dict[str, str] = {}
     last: dict[str, tuple[str, str | None]] = {}
+    checks: list[TracedRecord] = []
     for record in records:
         add_record(done, record)
-        if not _is_change(record):
+        if is_check(record):
+            checks.append(record)
+        work = [file for file in record.files if not is_by_product(file.path)]
+        if work:
+            changed_at[record.intent_id] = record.time
+        if not work or record.outcome in REFUSED:
             continue
         if record.tool_name not in HOST_CALLS:
             its = known.get(record.intent_id)
             current = its is not None and _is_current(record, its, policy)
             changes.setdefault(record.intent_id, []).append(current)
-        for file in record.files:
-            if is_by_product(file.path):
-                continue
+        for file in work:
             last[file.path] = (record.intent_id, file.after.sha256 if file.after else None)
             if file.op == "rename" and file.origin:
                 last[file.origin] = (record.intent_id, None)
@@ -80,7 +93,7 @@ def coverage(
             state = "outdated"
         elif own:
             state = "drifted"
-        elif not is_verified(intent):
+        elif not _is_verified(criteria_standing(intent, policy, checks), changed_at[intent.id]):
             state = "unverified"
         files = tuple(sorted(done.get(intent.id, IntentActivity()).files))
         return IntentCoverage(
@@ -95,12 +108,18 @@ def coverage(
         ),
         orphans=tuple(sorted(path for path, (named, _) in last.items() if named not in known)),
         drifted=tuple(drifted),
+        activity=done,
+        checks=tuple(checks),
     )
 
 
-def _is_change(record: TracedRecord) -> bool:
-    worked = any(not is_by_product(file.path) for file in record.files)
-    return worked and record.outcome not in REFUSED
+def _is_verified(criteria: Sequence[CriterionStanding], last_change: str) -> bool:
+    """Whether every criterion has a check that passed after the last change."""
+    since = cut_to_seconds(last_change)
+    return bool(criteria) and all(
+        each.criterion.verify and each.state == "passed" and since <= cut_to_seconds(each.at)
+        for each in criteria
+    )
 
 
 def _is_current(record: TracedRecord, intent: Intent, policy: Policy) -> bool:

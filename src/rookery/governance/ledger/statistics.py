@@ -1,125 +1,14 @@
-"""Statistics of a ledger: calls, refusals, lines and files.
-
-Only the counted fields of a record are decoded, so that a long ledger is counted quickly.
-"""
+"""Statistics of a ledger: calls, refusals, lines and files."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
 from posixpath import splitext
 
-import msgspec
 from msgspec import Struct
 
 from rookery.core.text.terminal_text import counted
-from rookery.governance.ledger.records import TracedFile
-from rookery.governance.ledger.segments import oldest_first
-from rookery.governance.ledger.traced import TracedRecord, records_on
-
-_READ_WHOLE = frozenset({"rewind"})
-"""Kinds whose changed files are not all in `files`."""
-
-
-class _Error(msgspec.Struct):
-    code: str = ""
-
-
-class _Approval(msgspec.Struct):
-    by: str = ""
-    answer: str = ""
-
-
-class _Own(msgspec.Struct):
-    stream: str
-    seq: int
-    hash: str
-    kind: str
-    task_id: str = ""
-    intent_id: str | None = ""
-    intent_rev: int | None = None
-    intent_digest: str = ""
-    tool_name: str = ""
-    tool_use_id: str = ""
-    outcome: str = ""
-    scope: str = ""
-    error: _Error | None = None
-    approval: _Approval | None = None
-    files: tuple[TracedFile, ...] = ()
-
-
-class _Metadata(msgspec.Struct):
-    orchestration: _Own
-
-
-class _Contributor(msgspec.Struct):
-    type: str = ""
-    model_id: str = ""
-
-
-class _Conversation(msgspec.Struct):
-    contributor: _Contributor | None = None
-
-
-class _Standard(msgspec.Struct):
-    path: str
-    conversations: tuple[_Conversation, ...] = ()
-
-
-class _Line(msgspec.Struct):
-    id: str
-    timestamp: str
-    metadata: _Metadata
-    files: tuple[_Standard, ...] = ()
-
-
-_decode = msgspec.json.Decoder(_Line).decode
-
-
-def _brief(line: _Line) -> TracedRecord:
-    own, files = line.metadata.orchestration, line.files
-    first = files[0].conversations[0] if files and files[0].conversations else _Conversation()
-    error, approval = own.error or _Error(), own.approval or _Approval()
-    contributor = first.contributor or _Contributor()
-    return TracedRecord(
-        id=line.id,
-        time=line.timestamp,
-        kind=own.kind,
-        task_id=own.task_id,
-        intent_id=own.intent_id or "",
-        intent_rev=own.intent_rev,
-        intent_digest=own.intent_digest,
-        tool_name=own.tool_name,
-        tool_use_id=own.tool_use_id,
-        outcome=own.outcome,
-        scope=own.scope,
-        error_code=error.code,
-        approved_by=approval.by,
-        approval=approval.answer,
-        contributor=contributor.type,
-        model_id=contributor.model_id,
-        files=own.files,
-        raw={},
-    )
-
-
-def brief_records(folder: Path) -> Iterator[TracedRecord]:
-    return (record for _, record in brief_lines(folder))
-
-
-def brief_lines(folder: Path) -> Iterator[tuple[bytes, TracedRecord]]:
-    """Yield every line with its record, oldest first."""
-    for line in oldest_first(folder):
-        try:
-            record = _brief(_decode(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            yield from ((line, each) for each in records_on(line))
-            continue
-        if record.kind in _READ_WHOLE:
-            yield from ((line, each) for each in records_on(line))
-        else:
-            yield line, record
-
+from rookery.governance.ledger.traced import TracedRecord
 
 BY_PRODUCT_FOLDERS = frozenset(
     {

@@ -8,6 +8,7 @@ that cannot be parsed are skipped; `verify_ledger` reports them.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from rookery.governance.intents.intent import Related
@@ -67,10 +68,18 @@ class TracedRecord(Struct, frozen=True, kw_only=True):
 
 def records_on(line: bytes) -> list[TracedRecord]:
     try:
-        objects = list(decode_objects(line.decode("utf-8")))
+        objects = [msgspec.json.decode(line)]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        objects = _lenient_objects(line)
+    return [parse_record(each) for each in objects if isinstance(each, dict)]
+
+
+def _lenient_objects(line: bytes) -> list[Any]:
+    """Several objects on one line, numbers or characters that JSON does not have, or nothing."""
+    try:
+        return list(decode_objects(line.decode("utf-8")))
     except (ValueError, RecursionError):
         return []
-    return [parse_record(each) for each in objects if isinstance(each, dict)]
 
 
 def records_in(lines: Iterable[bytes]) -> Iterator[TracedRecord]:
