@@ -12,17 +12,22 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from rookery.manager.worktrees.operations import WorktreeOperations
-from rookery.platform.worktree_git import Fetching
+from rookery.manager.review.checkout_changes import KnownStats, checkout_of, stats_since
+from rookery.manager.review.file_diffs import changes_of, diff_of
+from rookery.manager.review.reviews import revert, revert_to
+from rookery.manager.worktrees import apply, checkout_files, create, keep, merge, remove, reuse
+from rookery.platform import worktree_project
+from rookery.platform.worktree_git import Fetching, InTheWay
+from rookery.platform.worktree_project import on_project
 from rookery.platform.worktree_values import (
     BranchFate,
     Code,
     Created,
-    Obstacle,
     RemovalPlan,
     Worktree,
 )
@@ -59,10 +64,10 @@ def result(kind: type[T], said: object) -> T:
 
 
 def code_of(said: object) -> Code:
-    """The code of an obstacle, after checking that its text is one sentence."""
-    assert isinstance(said, Obstacle), said
-    assert said.text.endswith(".")
-    assert "\n" not in said.text
+    """The code of a refusal, after checking that its text is one sentence."""
+    assert isinstance(said, InTheWay), said
+    assert str(said).endswith(".")
+    assert "\n" not in str(said)
     return said.code
 
 
@@ -82,12 +87,55 @@ def _make_project(folder: Path) -> None:
     git(folder, "commit", "-q", "-m", "first")
 
 
-class WorktreeBench:
-    """`handler` may fetch from the local file system only."""
+class Operations:
+    """The operations in some modules as methods, which return refusals. They may fetch from the
+    local file system only."""
 
+    def __init__(self, folder: Path, *modules: object) -> None:
+        self._folder = folder
+        self._fetching = Fetching(("file",))
+        self._modules = modules
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        operation = next(getattr(each, name) for each in self._modules if hasattr(each, name))
+
+        def answer(*given: Any, **named: Any) -> Any:
+            try:
+                return on_project(self._folder, self._fetching, operation, *given, **named)
+            except InTheWay as error:
+                return error
+
+        return answer
+
+
+def operations(folder: Path) -> Operations:
+    return Operations(
+        folder, apply, checkout_files, create, keep, merge, remove, reuse, worktree_project
+    )
+
+
+def review_operations(folder: Path) -> Operations:
+    known: KnownStats = {}
+
+    def on_checkout(operation: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda project, worktree, *given, **named: operation(
+            checkout_of(project, worktree), *given, **named
+        )
+
+    reviews = {"changes": changes_of, "diff": diff_of, "revert": revert, "revert_to": revert_to}
+    return Operations(
+        folder,
+        SimpleNamespace(
+            **{name: on_checkout(each) for name, each in reviews.items()},
+            stats=lambda project, worktree: stats_since(project, known, worktree),
+        ),
+    )
+
+
+class WorktreeBench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.handler = WorktreeOperations(folder, fetching=Fetching(("file",)))
+        self.handler = operations(folder)
 
     @classmethod
     def new(cls, folder: Path) -> "WorktreeBench":
@@ -120,8 +168,7 @@ class WorktreeBench:
         return replace(made.worktree, path=str(path))
 
     def found(self, name: str) -> Worktree:
-        listed = self.handler.listed()
-        assert not isinstance(listed, Obstacle)
+        listed = self.handler.all_listed()
         return next(each.worktree for each in listed if Path(each.worktree.path).name == name)
 
     def planned(self, worktree: Worktree) -> RemovalPlan:

@@ -260,6 +260,6 @@ def worktree_handlers(
         ForkHandler(supervisor, workspaces, dependencies, start.place_in_worktree),
         worktrees,
         WorktreeToolsHandler(access, scripts, dependencies.settings, environ),
-        PullRequestHandler(access, fetching or Fetching()),
+        PullRequestHandler(access),
         review,
     )

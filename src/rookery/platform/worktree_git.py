@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from rookery import NAME
-from rookery.errors import RookeryError
+from rookery.errors import CommandRejected
 from rookery.platform.own_programs import (
     GitAnswer,
     ProgramTimeout,
@@ -29,7 +29,7 @@ from rookery.platform.own_programs import (
 )
 from rookery.platform.paths import visible
 from rookery.platform.plain_runner import NAMED_PROGRAMS
-from rookery.platform.worktree_values import Code, Obstacle
+from rookery.platform.worktree_values import Code
 
 _OWN = ("core.quotePath=false", "advice.detachedHead=false", "commit.gpgSign=false")
 _DURABLE = ("core.fsync=all", "core.fsyncMethod=fsync", "fastimport.unpackLimit=1")
@@ -55,13 +55,13 @@ Given: TypeAlias = bytes | Sequence[str]
 """Input of a command: bytes, or paths that it reads with `-z`."""
 
 
-class InTheWay(RookeryError):
-    """Raised within this package; its operations return the obstacle."""
+class InTheWay(CommandRejected):
+    """Why nothing was done, as a sentence, and the files concerned."""
 
     def __init__(self, code: Code, text: str, paths: Sequence[str] = ()) -> None:
-        shown = visible(text)
-        super().__init__(shown)
-        self.obstacle = Obstacle(code=code, text=shown, paths=tuple(paths))
+        super().__init__(visible(text))
+        self.code = code
+        self.paths = tuple(paths)
 
 
 class GitCommandFailed(InTheWay):

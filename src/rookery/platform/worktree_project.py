@@ -7,9 +7,9 @@ worktree, whatever happens to our own files.
 import errno
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, wraps
+from functools import cached_property
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -31,7 +31,7 @@ from rookery.platform.git_folders import (
 from rookery.platform.locks import lock_within, open_lock
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.worktree_git import Fetching, Git, InTheWay
-from rookery.platform.worktree_values import Code, Listed, Obstacle, Worktree, WorktreeState
+from rookery.platform.worktree_values import Code, Listed, Worktree, WorktreeState
 
 _LARGEST = 64 * 1024
 _INITIALIZING = b"initializing"
@@ -48,16 +48,21 @@ R = TypeVar("R")
 _UNUSABLE = {
     WorktreeState.MISSING: (
         Code.MISSING,
-        "The worktree {} was removed; resume the session to recreate it from its branch.",
+        "The worktree {} was removed, but its branch {} exists. Recreate the worktree, then resume "
+        "the session.",
     ),
-    WorktreeState.LOST: (Code.MISSING, "The worktree {} and its branch {} were removed."),
+    WorktreeState.LOST: (
+        Code.MISSING,
+        "The worktree {} and its branch {} were removed. Its sessions can only be read.",
+    ),
     WorktreeState.UNFINISHED: (
         Code.UNFINISHED,
-        "The worktree {} is incomplete; remove it and start again.",
+        "The worktree {} is incomplete. Remove it and start again.",
     ),
     WorktreeState.BROKEN: (
         Code.BROKEN,
-        "{} is no longer a worktree of this project; run `git worktree repair`.",
+        "{} is no longer a worktree of this project. Run `git worktree repair`, then resume the "
+        "session.",
     ),
 }
 
@@ -96,6 +101,11 @@ class Project:
         named = first_line(str(own)).removeprefix("gitdir:").strip()
         own_part = own if is_folder(str(own)) else (self.folder / named).resolve()
         self.git = Git(self.program, own_part, self.folder, self.common)
+
+    @property
+    def protocols(self) -> Sequence[str]:
+        """What git may use to reach remotes."""
+        return self._fetching.protocols
 
     def fetch(self, remote: str, branch: str) -> bool:
         """Fetch a branch, unless the network must not be used. Return whether it is current."""
@@ -164,40 +174,26 @@ class Project:
         return self.git.output("rev-parse", "--show-object-format")
 
 
-class ProjectOperations:
-    """Base of classes whose methods are made with `operation`. They block: call them in a thread.
-    The project must be trusted, because git reads its settings."""
-
-    def __init__(self, project: Path, *, fetching: Fetching | None = None) -> None:
-        self._folder = project
-        self._fetching = fetching or Fetching()
-
-    def open_project(self) -> Project:
-        """Done for each call: the programs to disable are read from the current git settings."""
-        return Project(self._folder, self._fetching)
-
-
-def operation(
-    function: Callable[Concatenate[Project, P], R],
-) -> Callable[Concatenate[ProjectOperations, P], R | Obstacle]:
-    """A method that calls the function with the project. It returns obstacles, and file system
-    errors as obstacles, instead of raising."""
-
-    @wraps(function)
-    def answer(self: ProjectOperations, /, *given: P.args, **named: P.kwargs) -> R | Obstacle:
-        try:
-            return function(self.open_project(), *given, **named)
-        except InTheWay as error:
-            return error.obstacle
-        except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            where = f" ({error.filename})" if error.filename else ""
-            return Obstacle(
-                code=Code.DISK_FULL if full else Code.GIT_FAILED,
-                text=f"The system refused{where}: {error.strerror}.",
-            )
-
-    return answer
+def on_project(
+    folder: Path,
+    fetching: Fetching,
+    operation: Callable[Concatenate[Project, P], R],
+    /,
+    *given: P.args,
+    **named: P.kwargs,
+) -> R:
+    """Call an operation with the project in a folder, which must be trusted, because git reads its
+    settings. It is opened for each call, to disable the programs that they name now. Raises
+    `InTheWay`, also for errors of the file system."""
+    try:
+        return operation(Project(folder, fetching), *given, **named)
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        where = f" ({error.filename})" if error.filename else ""
+        raise InTheWay(
+            Code.DISK_FULL if full else Code.GIT_FAILED,
+            f"The system refused{where}: {error.strerror}.",
+        ) from error
 
 
 def registered_at(project: Project, folder: Path) -> Registered | None:

@@ -1,4 +1,4 @@
-"""Values about worktrees: metadata, results and obstacles.
+"""Values about worktrees: metadata, and results of operations.
 
 A worktree whose folder is gone is `MISSING`, and every operation on it says so; no other folder is
 used instead.
@@ -41,14 +41,6 @@ class Code(StrEnum):
     CHANGED = "changed"
     BAD_NAME = "bad_name"
     GIT_FAILED = "git_failed"
-
-
-class Obstacle(Struct, frozen=True, kw_only=True):
-    """Why nothing was done, as a sentence, and the files concerned."""
-
-    code: Code
-    text: str
-    paths: tuple[str, ...] = ()
 
 
 class WorktreeStep(StrEnum):
@@ -219,7 +211,7 @@ class RecoveredWork(Struct, frozen=True, kw_only=True):
 
     keeps: tuple[Keep, ...] = ()
     deleted: tuple[str, ...] = ()
-    trouble: tuple[Obstacle, ...] = ()
+    trouble: tuple[str, ...] = ()
 
 
 class Importable(Struct, frozen=True, kw_only=True):

@@ -132,7 +132,9 @@ async def test_a_missing_worktree_is_reported_and_can_be_recreated(project: Proj
         (missing,) = await at.worktrees()
         assert (missing.id, missing.state) == (row.id, WorktreeState.MISSING)
         for act in (partial(at.supervisor.send, text="on"), at.supervisor.resume):
-            with pytest.raises(CommandRejected, match="recreate its worktree, then resume it"):
+            with pytest.raises(
+                CommandRejected, match="Recreate the worktree, then resume the session"
+            ):
                 await act(session_id)
         assert at.watched.state(session_id) == "completed", "nothing has changed"
         assert os.listdir(os.path.dirname(row.path)) == []

@@ -11,52 +11,56 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rookery.manager.review.checkout_changes import GitScope, checkout_of
-from rookery.manager.review.reviews import Reverted, ReviewOperations, revert
+from rookery.manager.review.reviews import revert
 from rookery.manager.shown_rows import Review
 from rookery.platform.worktree_git import Git, InTheWay
 from rookery.platform.worktree_project import Project
-from rookery.platform.worktree_values import Code, Obstacle, Worktree
+from rookery.platform.worktree_values import Code, Keep, Worktree
 from support.access_lists import restrict, still_restricted
 from support.warm_programs import run_program
 from support.worktree_folders import (
     PROJECT_FILES,
+    Operations,
     WorktreeBench,
     code_of,
     files_in,
     git,
     put,
     result,
+    review_operations,
 )
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 
 
 @pytest.fixture
-def handler(bench: WorktreeBench) -> ReviewOperations:
-    return ReviewOperations(bench.folder)
+def handler(bench: WorktreeBench) -> Operations:
+    return review_operations(bench.folder)
 
 
 def digests(
-    handler: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch"
+    handler: Operations, worktree: Worktree | None, scope: GitScope = "branch"
 ) -> dict[str, str]:
     found = result(Review, handler.changes(worktree, scope))
     return {each.path: each.digest for each in found.files}
 
 
 def reverted(
-    handler: ReviewOperations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
-) -> Reverted:
-    return result(Reverted, handler.revert(worktree, path, digests(handler, worktree, scope)[path]))
+    handler: Operations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
+) -> Keep | None:
+    done: Keep | None = handler.revert(worktree, path, digests(handler, worktree, scope)[path])
+    assert not isinstance(done, InTheWay)
+    return done
 
 
-def revert_if_shown(handler: ReviewOperations, worktree: Worktree) -> None:
+def revert_if_shown(handler: Operations, worktree: Worktree) -> None:
     if digest := digests(handler, worktree).get("a.txt"):
-        assert isinstance(handler.revert(worktree, "a.txt", digest), Reverted)
+        assert not isinstance(handler.revert(worktree, "a.txt", digest), InTheWay)
 
 
-def kept(bench: WorktreeBench, done: Reverted, path: str) -> bytes:
-    assert done.keep
-    return git(bench.folder, "show", f"{done.keep.ref}:{path}")
+def kept(bench: WorktreeBench, done: Keep | None, path: str) -> bytes:
+    assert done
+    return git(bench.folder, "show", f"{done.ref}:{path}")
 
 
 def changed(bench: WorktreeBench) -> Worktree:
@@ -71,7 +75,7 @@ def changed(bench: WorktreeBench) -> Worktree:
 
 
 def test_each_kind_of_change_is_reverted_and_its_content_kept(
-    bench: WorktreeBench, handler: ReviewOperations
+    bench: WorktreeBench, handler: Operations
 ):
     worktree = bench.begun(changed)
     folder = Path(worktree.path)
@@ -85,7 +89,7 @@ def test_each_kind_of_change_is_reverted_and_its_content_kept(
     assert still_restricted(folder / "a.txt")
     assert kept(bench, reverted(handler, worktree, "new/deep/file"), "new/deep/file") == b"new\n"
     assert not (folder / "new").exists()
-    assert reverted(handler, worktree, "run.sh").keep is not None
+    assert reverted(handler, worktree, "run.sh") is not None
     assert os.access(folder / "run.sh", os.X_OK)
     assert kept(bench, reverted(handler, worktree, "moved.py"), "moved.py") == b"print('c')\n"
     assert (folder / "src/deep/c.py").read_bytes() == b"print('c')\n"
@@ -96,9 +100,7 @@ def test_each_kind_of_change_is_reverted_and_its_content_kept(
     assert files_in(folder) == set(PROJECT_FILES.items())
 
 
-def test_links_are_restored_as_links(
-    bench: WorktreeBench, handler: ReviewOperations, tmp_path: Path
-):
+def test_links_are_restored_as_links(bench: WorktreeBench, handler: Operations, tmp_path: Path):
     (bench.folder / "link").symlink_to("a.txt")
     git(bench.folder, "add", "link")
     git(bench.folder, "commit", "-q", "-m", "link")
@@ -114,7 +116,7 @@ def test_links_are_restored_as_links(
 
 
 def test_changed_staged_or_outside_files_are_not_reverted(
-    bench: WorktreeBench, handler: ReviewOperations
+    bench: WorktreeBench, handler: Operations
 ):
     worktree = bench.begun(changed)
     folder = Path(worktree.path)
@@ -125,15 +127,15 @@ def test_changed_staged_or_outside_files_are_not_reverted(
     for digest in (shown["a.txt"], "", shown["b.txt"]):
         assert code_of(handler.revert(worktree, "a.txt", digest)) is Code.CHANGED
     staged = digests(handler, worktree, "staged")["b.txt"]
-    assert isinstance(handler.revert(worktree, "b.txt", staged), Obstacle)
+    assert isinstance(handler.revert(worktree, "b.txt", staged), InTheWay)
     for path in ("../a.txt", "/etc/passwd", "", ".git", "new/../a.txt"):
-        assert isinstance(handler.revert(worktree, path, shown["b.txt"]), Obstacle), path
+        assert isinstance(handler.revert(worktree, path, shown["b.txt"]), InTheWay), path
     assert files_in(folder) == before
     assert git(bench.folder, "for-each-ref", "refs/rookery/") == b""
 
 
 def test_a_link_in_place_of_a_folder_is_not_followed(
-    bench: WorktreeBench, handler: ReviewOperations, tmp_path: Path
+    bench: WorktreeBench, handler: Operations, tmp_path: Path
 ):
     worktree = bench.begun()
     folder = Path(worktree.path)
@@ -144,14 +146,12 @@ def test_a_link_in_place_of_a_folder_is_not_followed(
     (folder / "src/deep").symlink_to(outside)
     digest = digests(handler, worktree)["src/deep/c.py"]
     refused = handler.revert(worktree, "src/deep/c.py", digest)
-    assert isinstance(refused, Obstacle)
+    assert isinstance(refused, InTheWay)
     assert (outside / "c.py").read_bytes() == b"outside\n"
     assert (folder / "src/deep").is_symlink()
 
 
-def test_files_of_the_project_itself_can_be_reverted(
-    bench: WorktreeBench, handler: ReviewOperations
-):
+def test_files_of_the_project_itself_can_be_reverted(bench: WorktreeBench, handler: Operations):
     put(bench.folder, {"a.txt": b"local\n"})
     assert kept(bench, reverted(handler, None, "a.txt"), "a.txt") == b"local\n"
     assert (bench.folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
@@ -184,7 +184,7 @@ def test_after_any_edits_a_file_is_reverted_and_nothing_is_lost(
         if commits:
             git(folder, "commit", "-q", "--allow-empty", "-m", "step")
     treasure = bench.treasure(folder)
-    revert_if_shown(ReviewOperations(bench.folder), worktree)
+    revert_if_shown(review_operations(bench.folder), worktree)
     assert (folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
     assert treasure - bench.held() == set()
 
@@ -192,10 +192,9 @@ def test_after_any_edits_a_file_is_reverted_and_nothing_is_lost(
 KILLER = """\
 import sys
 from pathlib import Path
-from rookery.manager.review.reviews import ReviewOperations
-from support.worktree_folders import WorktreeBench
+from support.worktree_folders import WorktreeBench, review_operations
 bench = WorktreeBench(Path(sys.argv[1]))
-handler = ReviewOperations(bench.folder)
+handler = review_operations(bench.folder)
 worktree = bench.found("agent-work")
 path = sys.argv[2]
 digest = next(f.digest for f in handler.changes(worktree, "branch").files if f.path == path)
@@ -209,7 +208,7 @@ POINTS = (
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_at_any_point_loses_nothing_and_the_revert_can_be_repeated(
-    bench: WorktreeBench, handler: ReviewOperations, point: str
+    bench: WorktreeBench, handler: Operations, point: str
 ):
     worktree = bench.begun(changed)
     folder = Path(worktree.path)
@@ -224,7 +223,7 @@ def test_a_kill_at_any_point_loses_nothing_and_the_revert_can_be_repeated(
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_an_ignored_file_is_not_overwritten_without_being_shown(
-    bench: WorktreeBench, handler: ReviewOperations, moved: bool
+    bench: WorktreeBench, handler: Operations, moved: bool
 ):
     worktree = bench.begun()
     folder = Path(worktree.path)
@@ -235,7 +234,7 @@ def test_an_ignored_file_is_not_overwritten_without_being_shown(
     put(folder, {".gitignore": b"c.py\n", "src/deep/c.py": b"private\n"})
     shown = "moved.py" if moved else "src/deep/c.py"
     refused = handler.revert(worktree, shown, digests(handler, worktree)[shown])
-    assert isinstance(refused, Obstacle)
+    assert isinstance(refused, InTheWay)
     assert (folder / "src/deep/c.py").read_bytes() == b"private\n"
     assert (folder / "moved.py").exists() is moved
 
@@ -243,7 +242,7 @@ def test_an_ignored_file_is_not_overwritten_without_being_shown(
 def test_a_file_that_changes_during_its_revert_stays(bench: WorktreeBench, tmp_path: Path):
     """The user saves the file between two commands of the revert."""
     worktree = bench.begun(changed)
-    digest = digests(ReviewOperations(bench.folder), worktree)["a.txt"]
+    digest = digests(review_operations(bench.folder), worktree)["a.txt"]
     file = Path(worktree.path) / "a.txt"
     saves = f'case "$*" in *check-attr*filter*) echo saved > "{file}";; esac'
     put(tmp_path, {"git": f'#!/bin/sh\n{saves}\nexec {shutil.which("git")} "$@"\n'.encode()})

@@ -6,33 +6,39 @@ import pytest
 
 from rookery.manager.review.checkout_changes import GitScope
 from rookery.manager.review.file_diffs import TextDiff
-from rookery.manager.review.reviews import ReviewOperations
 from rookery.manager.shown_rows import ChangedFile, Review, WorktreeStats
-from rookery.platform.worktree_values import Code, Obstacle, Worktree
-from support.worktree_folders import WorktreeBench, files_in, git, put, result
+from rookery.platform.worktree_git import InTheWay
+from rookery.platform.worktree_values import Code, Worktree
+from support.worktree_folders import (
+    Operations,
+    WorktreeBench,
+    files_in,
+    git,
+    put,
+    result,
+    review_operations,
+)
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\0\0"
 
 
 @pytest.fixture
-def handler(bench: WorktreeBench) -> ReviewOperations:
-    return ReviewOperations(bench.folder)
+def handler(bench: WorktreeBench) -> Operations:
+    return review_operations(bench.folder)
 
 
-def review(
-    handler: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch"
-) -> Review:
+def review(handler: Operations, worktree: Worktree | None, scope: GitScope = "branch") -> Review:
     return result(Review, handler.changes(worktree, scope))
 
 
 def files(
-    handler: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch"
+    handler: Operations, worktree: Worktree | None, scope: GitScope = "branch"
 ) -> dict[str, ChangedFile]:
     return {each.path: each for each in review(handler, worktree, scope).files}
 
 
 def diff(
-    handler: ReviewOperations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
+    handler: Operations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
 ) -> TextDiff:
     return result(TextDiff, handler.diff(worktree, scope, path))
 
@@ -59,7 +65,7 @@ EXPECTED = WorktreeStats(files=5, added=5, removed=3, ahead=1, behind=0, uncommi
 
 
 def test_branch_shows_all_changes_since_the_merge_base_and_looking_changes_nothing(
-    bench: WorktreeBench, handler: ReviewOperations
+    bench: WorktreeBench, handler: Operations
 ):
     worktree = bench.begun(worked)
     folder = Path(worktree.path)
@@ -83,7 +89,7 @@ def test_branch_shows_all_changes_since_the_merge_base_and_looking_changes_nothi
 
 
 def test_staged_and_unstaged_are_distinguished_and_parent_changes_are_not_shown(
-    bench: WorktreeBench, handler: ReviewOperations
+    bench: WorktreeBench, handler: Operations
 ):
     worktree = bench.begun(worked)
     assert [(f.path, f.added, f.removed) for f in files(handler, worktree, "staged").values()] == [
@@ -108,7 +114,7 @@ def test_staged_and_unstaged_are_distinguished_and_parent_changes_are_not_shown(
 
 
 def test_a_local_session_is_compared_with_its_checked_out_commit(
-    bench: WorktreeBench, handler: ReviewOperations
+    bench: WorktreeBench, handler: Operations
 ):
     put(bench.folder, {"a.txt": b"changed\n", "new": b"new\n"})
     assert [(f.path, f.kind) for f in files(handler, None).values()] == [
@@ -122,13 +128,11 @@ def test_a_repository_without_a_commit_is_all_new(tmp_path: Path):
     folder.mkdir()
     git(folder, "init", "-q")
     put(folder, {"a": b"a\n"})
-    found = review(ReviewOperations(folder), None)
+    found = review(review_operations(folder), None)
     assert (found.base, [each.path for each in found.files]) == ("", ["a"])
 
 
-def test_large_binary_generated_and_pictures_are_marked(
-    bench: WorktreeBench, handler: ReviewOperations
-):
+def test_large_binary_generated_and_pictures_are_marked(bench: WorktreeBench, handler: Operations):
     git(bench.folder, "rm", "-q", "--cached", ".gitattributes")
     put(bench.folder, {".gitattributes": b"crlf.txt text\nmade/* linguist-generated\n"})
     git(bench.folder, "add", ".gitattributes")
@@ -174,7 +178,7 @@ def test_large_binary_generated_and_pictures_are_marked(
 
 
 def test_files_are_shown_and_listed_up_to_a_limit(
-    bench: WorktreeBench, handler: ReviewOperations, monkeypatch: pytest.MonkeyPatch
+    bench: WorktreeBench, handler: Operations, monkeypatch: pytest.MonkeyPatch
 ):
     worktree = bench.begun()
     new = {"one": b"12345678\n", "two": b"12345678\n", "x-1": b"1\n", "x-2": b"2\n"}
@@ -191,7 +195,7 @@ def test_files_are_shown_and_listed_up_to_a_limit(
     assert kinds(diff(handler, worktree, "x-2")) == [("added", b"2\n")]
 
 
-def test_links_submodules_and_modes_are_shown(bench: WorktreeBench, handler: ReviewOperations):
+def test_links_submodules_and_modes_are_shown(bench: WorktreeBench, handler: Operations):
     worktree = bench.begun()
     folder = Path(worktree.path)
     (folder / "link").symlink_to("/etc/passwd")
@@ -220,7 +224,7 @@ def test_links_submodules_and_modes_are_shown(bench: WorktreeBench, handler: Rev
     assert (mode.lines, mode.note) == ((), "Only its mode has changed, from 100755 to 100644.")
 
 
-def test_files_with_unusual_names_are_found(bench: WorktreeBench, handler: ReviewOperations):
+def test_files_with_unusual_names_are_found(bench: WorktreeBench, handler: Operations):
     worktree = bench.begun()
     names = ("caf\u00e9", "\udcff\udcfe", 'odd "name"\n\\x', "-dash", ":(x)")
     put(Path(worktree.path), {name: f"{at}\n".encode() for at, name in enumerate(names)})
@@ -231,9 +235,7 @@ def test_files_with_unusual_names_are_found(bench: WorktreeBench, handler: Revie
     assert sorted(lines) == [[("added", f"{at}\n".encode())] for at in range(5)]
 
 
-def test_line_ends_converted_by_git_are_not_a_change(
-    bench: WorktreeBench, handler: ReviewOperations
-):
+def test_line_ends_converted_by_git_are_not_a_change(bench: WorktreeBench, handler: Operations):
     worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"crlf.txt": b"first\r\nsecond\r\n"})
@@ -247,7 +249,7 @@ def test_line_ends_converted_by_git_are_not_a_change(
     assert kinds(diff(handler, worktree, "b.txt")) == [("removed", b"bee\n"), ("added", b"bee\r\n")]
 
 
-def test_files_whose_changes_git_ignores_are_named(bench: WorktreeBench, handler: ReviewOperations):
+def test_files_whose_changes_git_ignores_are_named(bench: WorktreeBench, handler: Operations):
     worktree = bench.begun()
     folder = Path(worktree.path)
     git(folder, "update-index", "--assume-unchanged", "a.txt")
@@ -258,7 +260,7 @@ def test_files_whose_changes_git_ignores_are_named(bench: WorktreeBench, handler
     )
 
 
-def test_a_file_in_conflict_is_shown(bench: WorktreeBench, handler: ReviewOperations):
+def test_a_file_in_conflict_is_shown(bench: WorktreeBench, handler: Operations):
     worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"a.txt": b"mine\n"})
@@ -273,9 +275,7 @@ def test_a_file_in_conflict_is_shown(bench: WorktreeBench, handler: ReviewOperat
     assert list(files(handler, worktree, "unstaged")) == ["a.txt"]
 
 
-def test_a_missing_worktree_is_reported_and_not_searched(
-    bench: WorktreeBench, handler: ReviewOperations
-):
+def test_a_missing_worktree_is_reported_and_not_searched(bench: WorktreeBench, handler: Operations):
     worktree = bench.begun()
     git(bench.folder, "worktree", "remove", "--force", worktree.path)
     for said in (
@@ -284,12 +284,12 @@ def test_a_missing_worktree_is_reported_and_not_searched(
         handler.revert(worktree, "a.txt", ""),
         handler.stats(worktree),
     ):
-        assert isinstance(said, Obstacle)
+        assert isinstance(said, InTheWay)
         assert said.code is Code.MISSING
 
 
 def test_statistics_are_counted_again_only_if_something_changed(
-    bench: WorktreeBench, handler: ReviewOperations, monkeypatch: pytest.MonkeyPatch
+    bench: WorktreeBench, handler: Operations, monkeypatch: pytest.MonkeyPatch
 ):
     worktree = bench.begun(worked)
     folder = Path(worktree.path)

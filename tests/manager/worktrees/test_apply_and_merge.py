@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from rookery.platform.worktree_git import InTheWay
 from rookery.platform.worktree_values import (
     AppliedWork,
     ApplyPlan,
     Code,
     Finished,
     Merged,
-    Obstacle,
     Worktree,
 )
 from support.access_lists import restrict, still_restricted
@@ -96,7 +96,7 @@ def test_on_a_conflict_nothing_is_changed(bench: WorktreeBench, tmp_path: Path):
         put(bench.folder, local)
         before, status = files_in(bench.folder), git(bench.folder, "status", "--porcelain")
         for obstacle in (bench.handler.plan_apply(worktree), bench.handler.apply(worktree)):
-            assert isinstance(obstacle, Obstacle), name
+            assert isinstance(obstacle, InTheWay), name
             assert (obstacle.code, obstacle.paths) == (Code.CONFLICT, tuple(local)), name
         now = files_in(bench.folder), git(bench.folder, "status", "--porcelain")
         assert now == (before, status), name
@@ -167,8 +167,8 @@ def test_nothing_is_finished_on_another_branch_in_conflict_or_locked(bench: Work
     lock = bench.folder / ".git/worktrees/agent-work/index.lock"
     lock.touch()
     obstacle = bench.handler.finish(worktree)
-    assert isinstance(obstacle, Obstacle)
-    assert (obstacle.code, "index.lock" in obstacle.text) == (Code.LOCKED, True)
+    assert isinstance(obstacle, InTheWay)
+    assert (obstacle.code, "index.lock" in str(obstacle)) == (Code.LOCKED, True)
     lock.unlink()
     git(folder, "checkout", "-q", "-b", "elsewhere")
     assert code_of(bench.handler.finish(worktree)) is Code.CHANGED
@@ -186,7 +186,7 @@ def test_files_that_need_a_filter_are_not_committed_without_it(bench: WorktreeBe
     worktree = bench.begun()
     put(Path(worktree.path), {".gitattributes": b"*.dat filter=lfs\n", "x.dat": b"large"})
     for obstacle in (bench.handler.finish(worktree), bench.handler.apply(worktree)):
-        assert isinstance(obstacle, Obstacle)
+        assert isinstance(obstacle, InTheWay)
         assert (obstacle.code, obstacle.paths) == (Code.FILTERED, ("x.dat",))
 
 
@@ -208,20 +208,20 @@ def test_an_impossible_merge_changes_nothing_and_gives_the_reason(bench: Worktre
     worktree = bench.begun(finished)
     git(bench.folder, "checkout", "-q", "-b", "other")
     obstacle = bench.handler.merge(worktree)
-    assert isinstance(obstacle, Obstacle)
-    assert "check out main there, then run `git merge agent/work`" in obstacle.text
+    assert isinstance(obstacle, InTheWay)
+    assert "check out main there, then run `git merge agent/work`" in str(obstacle)
     git(bench.folder, "checkout", "-q", "main")
     git(bench.folder, "update-index", "--assume-unchanged", "a.txt")
     put(bench.folder, {"a.txt": b"mine, overlooked\n"})
     obstacle = bench.handler.merge(worktree)
-    assert isinstance(obstacle, Obstacle)
-    assert obstacle.text.startswith("agent/work was not merged: Your local changes")
+    assert isinstance(obstacle, InTheWay)
+    assert str(obstacle).startswith("agent/work was not merged: Your local changes")
     assert (bench.folder / "a.txt").read_bytes() == b"mine, overlooked\n"
     git(bench.folder, "update-index", "--no-assume-unchanged", "a.txt")
     git(bench.folder, "commit", "-q", "-am", "main")
     before = (files_in(bench.folder), git(bench.folder, "rev-parse", "HEAD"))
     obstacle = bench.handler.merge(worktree)
-    assert isinstance(obstacle, Obstacle)
+    assert isinstance(obstacle, InTheWay)
     assert (obstacle.code, obstacle.paths) == (Code.CONFLICT, ("a.txt",))
     assert (files_in(bench.folder), git(bench.folder, "rev-parse", "HEAD")) == before
     assert git(bench.folder, "status", "--porcelain") == b""

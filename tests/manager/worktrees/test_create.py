@@ -19,20 +19,27 @@ from rookery.manager.worktrees.create import (
     own_branch,
     version_branches,
 )
-from rookery.manager.worktrees.operations import WorktreeOperations
+from rookery.platform.worktree_git import InTheWay
 from rookery.platform.worktree_values import (
     Code,
     Created,
     Forgotten,
     Importable,
     Listed,
-    Obstacle,
     Resumed,
     Worktree,
     WorktreeState,
 )
 from support.warm_programs import start_program
-from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, git, put, result
+from support.worktree_folders import (
+    PROJECT_FILES,
+    WorktreeBench,
+    code_of,
+    git,
+    operations,
+    put,
+    result,
+)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +191,7 @@ def test_a_forged_or_torn_note_does_not_redirect_a_worktree(bench: WorktreeBench
 
 
 def test_a_folder_without_repository_or_commit_is_reported(tmp_path: Path):
-    handler = WorktreeOperations(tmp_path)
+    handler = operations(tmp_path)
     assert code_of(handler.create("x")) is Code.NOT_GIT_REPO
     git(tmp_path, "init", "-q")
     assert code_of(handler.create("x")) is Code.NO_COMMITS
@@ -237,8 +244,8 @@ assert isinstance(created, Created), created
 def test_concurrent_creations_get_separate_worktrees(bench: WorktreeBench):
     both = [start_program(CREATE_SAME, str(bench.folder)) for _ in range(2)]
     assert [each.wait() for each in both] == [0, 0]
-    listed = bench.handler.listed()
-    assert not isinstance(listed, Obstacle)
+    listed = bench.handler.all_listed()
+    assert not isinstance(listed, InTheWay)
     assert sorted(each.worktree.branch for each in listed) == ["same", "same-2"]
     assert len({each.worktree.ports for each in listed}) == 2
 
@@ -249,7 +256,7 @@ def test_all_worktrees_are_listed_with_their_states(bench: WorktreeBench):
     shutil.rmtree(lost.path)
     git(bench.folder, "update-ref", "-d", "refs/heads/l")
     (Path(broken.path) / ".git").write_text("gitdir: /nowhere\n")
-    listed = bench.handler.listed()
+    listed = bench.handler.all_listed()
     assert listed == [
         Listed(worktree=ready, state=WorktreeState.READY),
         Listed(worktree=missing, state=WorktreeState.MISSING),
@@ -321,7 +328,7 @@ def test_a_worktree_that_cannot_be_resumed_is_not_replaced(
     change(bench, worktree)
     before = git(bench.folder, "worktree", "list")
     assert code_of(bench.handler.resume(worktree)) is code
-    assert isinstance(bench.handler.finish(worktree, "x"), Obstacle)
+    assert isinstance(bench.handler.finish(worktree, "x"), InTheWay)
     assert git(bench.folder, "worktree", "list") == before
 
 
@@ -336,7 +343,7 @@ def test_removing_an_imported_worktree_keeps_its_files(bench: WorktreeBench, tmp
     put(mine, {"a.txt": b"mine\n"})
     assert isinstance(bench.handler.remove(bench.planned(created.worktree)), Forgotten)
     assert (mine / "a.txt").read_bytes() == b"mine\n"
-    assert bench.handler.listed() == []
+    assert bench.handler.all_listed() == []
     assert code_of(bench.handler.import_worktree(tmp_path)) is Code.BROKEN
 
 
@@ -356,7 +363,7 @@ def test_an_unfinished_worktree_is_not_used(bench: WorktreeBench):
     (bench.folder / ".git/worktrees/agent-work/locked").write_text("initializing")
     assert bench.handler.state_of(worktree) is WorktreeState.UNFINISHED
     assert code_of(bench.handler.resume(worktree)) is Code.UNFINISHED
-    assert not isinstance(bench.handler.remove(bench.planned(worktree)), Obstacle)
+    assert not isinstance(bench.handler.remove(bench.planned(worktree)), InTheWay)
     with pytest.raises(subprocess.CalledProcessError):
         git(bench.folder, "rev-parse", "--verify", "refs/worktree/none")
-    assert bench.handler.listed() == []
+    assert bench.handler.all_listed() == []

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from rookery.manager.review.checkout_changes import checkout_of
 from rookery.manager.review.file_diffs import TextDiff, changes_of
-from rookery.manager.review.reviews import ReviewOperations
 from rookery.manager.shown_rows import Review, WorktreeStats
 from rookery.platform import worktree_git as named_git
+from rookery.platform.worktree_git import InTheWay
 from rookery.platform.worktree_project import Project, all_listed, registered_at
 from rookery.platform.worktree_values import (
     AppliedWork,
@@ -24,12 +24,19 @@ from rookery.platform.worktree_values import (
     Keep,
     Listed,
     Merged,
-    Obstacle,
     Removed,
     Worktree,
     WorktreeState,
 )
-from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, git, put, result
+from support.worktree_folders import (
+    PROJECT_FILES,
+    WorktreeBench,
+    code_of,
+    git,
+    put,
+    result,
+    review_operations,
+)
 
 TRAPS = {
     "core": ("fsmonitor", "pager", "editor"),
@@ -78,7 +85,7 @@ def test_programs_named_by_the_repository_are_not_run(bench: WorktreeBench, tmp_
     assert isinstance(bench.handler.merge(worktree), Merged)
     assert not trap.exists()
     put(folder, {".gitattributes": b"* diff=x filter=x\n", "a.txt": b"changed\r\n", "new": b"n\n"})
-    handler = ReviewOperations(bench.folder)
+    handler = review_operations(bench.folder)
     review = result(Review, handler.changes(worktree, "branch"))
     (file,) = [each for each in review.files if each.path == "a.txt"]
     diff = result(TextDiff, handler.diff(worktree, "branch", "a.txt"))
@@ -185,6 +192,6 @@ def test_a_pipe_in_place_of_a_file_does_not_block(
     (Path(worktree.path) / name).unlink()
     os.mkfifo(Path(worktree.path) / name)
     done = bench.handler.finish(worktree)
-    assert isinstance(done, Obstacle), done
-    assert "within 0.5 s" in done.text
-    assert bench.handler.listed() == [Listed(worktree=worktree, state=WorktreeState.READY)]
+    assert isinstance(done, InTheWay), done
+    assert "within 0.5 s" in str(done)
+    assert bench.handler.all_listed() == [Listed(worktree=worktree, state=WorktreeState.READY)]

@@ -17,9 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rookery.manager.worktrees.remove import clear
+from rookery.platform.worktree_git import InTheWay
 from rookery.platform.worktree_values import (
     Finished,
-    Obstacle,
     RecoveredWork,
     Removed,
     Worktree,
@@ -100,7 +101,7 @@ def test_after_any_work_a_removal_loses_no_byte(steps: list[tuple[str, str, byte
             take(Path(worktree.path), step)
         treasure = bench.treasure(Path(worktree.path))
         removed = result(Removed, bench.handler.remove(bench.planned(worktree)))
-        bench.handler.clear(removed)
+        clear(removed)
         git(bench.folder, "gc", "-q", "--prune=now")
         assert treasure - bench.held() == set()
 
@@ -118,7 +119,7 @@ def test_after_any_work_finishing_and_applying_lose_no_byte(steps: list[tuple[st
         lost = treasure - bench.held() - bench.treasure(bench.folder)
         assert lost == set()
         finished = bench.handler.finish(worktree)
-        assert isinstance(finished, Finished | Obstacle)
+        assert isinstance(finished, Finished | InTheWay)
         bench.handler.apply(worktree)
         bench.handler.merge(worktree)
         assert treasure - bench.held() - bench.treasure(bench.folder) == set()

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from rookery.manager.worktrees.remove import clear
+from rookery.platform.worktree_git import InTheWay
 from rookery.platform.worktree_values import (
     BranchFate,
     Code,
     Created,
     Keep,
-    Obstacle,
     RecoveredWork,
     Removed,
     WorktreeState,
@@ -51,7 +52,7 @@ def test_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
     removed = result(Removed, bench.handler.remove(plan))
     assert isinstance(removed.keep, Keep)
     assert not folder.exists()
-    assert bench.handler.clear(removed) is None
+    clear(removed)
     assert os.listdir(bench.place) == []
     assert treasure - bench.held() == set()
     assert b"after staging" in git(bench.folder, "show", f"{removed.keep.ref}:b.txt")
@@ -107,7 +108,7 @@ def test_unusual_work_is_kept_completely(
     treasure = {data for _, data in bench.treasure(Path(worktree.path))}
     removed = result(Removed, bench.handler.remove(bench.planned(worktree)))
     assert removed.keep
-    assert bench.handler.clear(removed) is None
+    clear(removed)
     assert treasure - {data for _, data in bench.held()} == set()
     if work is in_conflict:
         assert {b"ours\n", b"theirs\n"} <= treasure
@@ -139,7 +140,7 @@ def test_a_deleted_unmerged_branch_is_kept_as_a_reference(bench: WorktreeBench):
     assert plan.unmerged_commits == 1
     removed = result(Removed, bench.handler.remove(plan, BranchFate.DELETE))
     assert removed.branch_deleted
-    assert bench.handler.clear(removed) is None
+    clear(removed)
     assert git(bench.folder, "branch", "--list", "agent/*") == b""
     assert ("a.txt", b"committed\n") in bench.held()
 
@@ -191,7 +192,7 @@ def test_a_worktree_that_cannot_be_kept_is_not_removed(
     plan = bench.planned(worktree)
     hinder(folder)
     obstacle = bench.handler.remove(plan)
-    assert isinstance(obstacle, Obstacle)
+    assert isinstance(obstacle, InTheWay)
     assert (obstacle.code, obstacle.paths) == HINDRANCES[hinder]
     assert [each.name for each in bench.place.iterdir()] == [folder.name]
     assert (folder / "a.txt").exists()
@@ -202,7 +203,7 @@ def test_a_worktree_that_cannot_be_kept_is_not_removed(
 def test_folders_outside_the_project_are_refused(bench: WorktreeBench, tmp_path: Path):
     git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"))
     imported = bench.handler.import_worktree(tmp_path / "mine")
-    assert not isinstance(imported, Obstacle)
+    assert not isinstance(imported, InTheWay)
     plan = bench.planned(imported.worktree)
     as_if_ours = replace(plan, worktree=replace(imported.worktree, imported=False))
     assert code_of(bench.handler.remove(as_if_ours)) is Code.OUTSIDE
@@ -235,7 +236,7 @@ def test_an_interrupted_removal_is_not_taken_for_a_missing_worktree(bench: Workt
     put(Path(worktree.path), {"new": b"n"})
     Path(worktree.path).rename(bench.place / ".removing-agent-work-00000000")
     for obstacle in (bench.handler.resume(worktree), bench.handler.remove(bench.planned(worktree))):
-        assert isinstance(obstacle, Obstacle)
+        assert isinstance(obstacle, InTheWay)
         assert obstacle.code is Code.UNFINISHED
     recovered = result(RecoveredWork, bench.handler.recover())
     assert len(recovered.keeps) == 1
@@ -271,7 +272,7 @@ def test_writes_during_a_removal_stop_it(bench: WorktreeBench, writes: str):
         writer.kill()
         writer.wait()
         writer.stdout.close()
-    assert isinstance(obstacle, Obstacle)
+    assert isinstance(obstacle, InTheWay)
     assert obstacle.code is Code.CHANGED
     assert folder.is_dir()
     assert [each.name for each in bench.place.iterdir()] == [folder.name]

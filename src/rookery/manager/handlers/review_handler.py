@@ -8,9 +8,9 @@ import base64
 import os
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import anyio.to_thread
 from msgspec.structs import replace
@@ -29,12 +29,15 @@ from rookery.manager.requests import (
     Scope,
     SendComments,
 )
-from rookery.manager.review.file_diffs import ShownPicture, TextDiff
+from rookery.manager.review.checkout_changes import Checkout, checkout_of
+from rookery.manager.review.file_diffs import ShownPicture, TextDiff, changes_of, diff_of
 from rookery.manager.review.file_sides import ChangedLine
 from rookery.manager.review.reviews import (
     SessionFile,
     diff_of_session,
     find_file,
+    revert,
+    revert_to,
     review_of,
     session_files,
     steps_of,
@@ -52,7 +55,7 @@ from rookery.manager.shown_rows import (
 )
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.worktree_git import InTheWay
-from rookery.platform.worktree_values import Code, Obstacle
+from rookery.platform.worktree_values import Code, Worktree
 
 NO_END = '<span class="unseen">no newline at the end</span>'
 RETURN = '<span class="unseen">CR</span>'
@@ -100,6 +103,7 @@ NO_REPOSITORY = "This is not a git repository: showing the session's own changes
 MAX_QUOTE = 300
 """Maximum length of a quoted line."""
 Steps: TypeAlias = tuple[tuple[str, str], ...]
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -107,7 +111,6 @@ class ReviewHandler:
     def __init__(self, access: WorktreeAccess, dependencies: Dependencies) -> None:
         self._access = access
         self._supervisor = access.supervisor
-        self._operations = access.review
         self._own = SessionReviews(access, dependencies)
 
     @property
@@ -132,7 +135,7 @@ class ReviewHandler:
         if worktree is None and not self._has_repository:
             own = await self._own.review(session_id)
             return replace(own, notes=(NO_REPOSITORY, *own.notes))
-        return await self._access.run(partial(self._operations.changes, worktree, scope))
+        return await self._on_checkout(changes_of, worktree, scope)
 
     async def _read_diff(self, request: ReadDiff) -> FileDiff:
         self._find(request.session_id)
@@ -153,28 +156,22 @@ class ReviewHandler:
         worktree = await self._access.of_session(session_id)
         if worktree is None and not self._has_repository:
             return await self._own.diff(session_id, path, context)
-        return await self._access.run(
-            partial(self._operations.diff, worktree, scope, path, context=context)
-        )
+        return await self._on_checkout(diff_of, worktree, scope, path, context=context)
 
     async def _revert(self, request: RevertFile) -> Done:
         """Restore one file. The digest says which comparison it is restored from."""
         session_id, path = request.session_id, request.path
         self._find(session_id)
         worktree = await self._access.of_session(session_id)
-        done = await self._access.try_run(
-            partial(self._operations.revert, worktree, path, request.digest)
-        )
-        if isinstance(done, Obstacle) and done.code is Code.CHANGED:
-            own = await self._session_file(session_id, path, request.digest)
-            if own:
-                back = partial(
-                    self._operations.revert_to, worktree, path, now=own.new, then=own.old
-                )
-                done = await self._access.try_run(back)
-        if isinstance(done, Obstacle):
-            raise CommandRejected(done.text)
-        return Done(notes=(done.keep.message,) if done.keep else ())
+        try:
+            kept = await self._on_checkout(revert, worktree, path, request.digest)
+        except InTheWay as error:
+            if error.code is not Code.CHANGED:
+                raise
+            if not (own := await self._session_file(session_id, path, request.digest)):
+                raise
+            kept = await self._on_checkout(revert_to, worktree, path, now=own.new, then=own.old)
+        return Done(notes=(kept.message,) if kept else ())
 
     async def _session_file(self, session_id: str, path: str, digest: str) -> SessionFile | None:
         """The file as the session changed it, if it still has the digest that was shown."""
@@ -238,14 +235,22 @@ class ReviewHandler:
         `local`."""
         if local:
             return (await self._own.review(session_id)).stats
-        try:
-            worktree = await self._access.of_session(session_id)
-        except CommandRejected:
-            return WorktreeStats()
-        if worktree is None:
-            return WorktreeStats()
-        stats = await self._access.try_run(partial(self._operations.stats, worktree))
-        return WorktreeStats() if isinstance(stats, Obstacle) else stats
+        with suppress(CommandRejected):
+            if worktree := await self._access.of_session(session_id):
+                return await self._access.stats(worktree)
+        return WorktreeStats()
+
+    async def _on_checkout(
+        self,
+        operation: Callable[Concatenate[Checkout, P], T],
+        worktree: Worktree | None,
+        /,
+        *given: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        return await self._access.run(
+            lambda project: operation(checkout_of(project, worktree), *given, **named)
+        )
 
     @property
     def _has_repository(self) -> bool:
@@ -307,12 +312,11 @@ class SessionReviews:
         if not program:
             raise CommandRejected("git is needed to compare lines; install it.")
         return await anyio.to_thread.run_sync(
-            lambda: _or_reject(lambda: diff_of_session(program, files, path, context=context))
+            lambda: diff_of_session(program, files, path, context=context)
         )
 
     async def file(self, session_id: str, path: str) -> SessionFile:
-        files = await self._files(session_id)
-        return _or_reject(lambda: find_file(files, path))
+        return find_file(await self._files(session_id), path)
 
     async def _files(self, session_id: str) -> tuple[SessionFile, ...]:
         folder = self._access.folder_of(session_id)
@@ -352,11 +356,3 @@ class SessionReviews:
 
     def _git(self, session_id: str) -> str:
         return find_own_program("git", Path(self._access.folder_of(session_id)))
-
-
-def _or_reject(operation: Callable[[], T]) -> T:
-    """Run an operation and turn an obstacle into `CommandRejected`."""
-    try:
-        return operation()
-    except InTheWay as error:
-        raise CommandRejected(str(error)) from error

@@ -142,7 +142,7 @@ class SessionHandler:
 
     async def _switch(self, request: requests.SwitchSession) -> Done:
         provider, model = split_model(request.model)
-        given = same_fields(request, Switches) | {"provider": provider or None, "model": model}
+        given = same_fields(request, Switches) | {"provider": provider, "model": model}
         await self._supervisor.switch(request.session_id, Switches(**given))
         return DONE
 
@@ -161,7 +161,7 @@ def call(act: Callable[[Any], Awaitable[None] | None]) -> Callable[[Any], Awaita
 def split_model(name: str | None) -> tuple[str | None, str | None]:
     """Split "provider/model"; the provider is None if there is no slash."""
     provider, slash, model = (name or "").partition("/")
-    return (provider, model) if slash else (None, name)
+    return (provider or None, model) if slash else (None, name)
 
 
 def _check_choice(choice: Choice | None, reply: str) -> None:

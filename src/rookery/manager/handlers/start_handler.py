@@ -22,6 +22,7 @@ from rookery.core.settings import Settings
 from rookery.errors import CommandRejected, RookeryError
 from rookery.faults import kp
 from rookery.manager.handlers.router import Handlers
+from rookery.manager.handlers.session_handler import split_model
 from rookery.manager.handlers.worktree_access import (
     TRUSTED,
     WorktreeAccess,
@@ -38,11 +39,19 @@ from rookery.manager.sessions.session_record import (
     label_of,
 )
 from rookery.manager.shown_rows import Done, Started
-from rookery.manager.worktrees.create import MOST_VERSIONS, automatic_branch, own_branch
+from rookery.manager.worktrees.create import (
+    MOST_VERSIONS,
+    automatic_branch,
+    create,
+    create_versions,
+    known_branches,
+    own_branch,
+)
+from rookery.manager.worktrees.reuse import import_branch
+from rookery.platform.worktree_git import InTheWay
+from rookery.platform.worktree_project import Project, all_listed
 from rookery.platform.worktree_values import (
     Created,
-    Listed,
-    Obstacle,
     Worktree,
     WorktreeState,
     WorktreeStep,
@@ -130,7 +139,7 @@ class StartHandler:
 
     async def _start_in_new_worktrees(self, request: StartSessions) -> Started:
         versions = request.versions
-        known = await self._access.run(self._access.operations.branches)
+        known = await self._access.run(known_branches)
         exists = bool(request.branch) and request.branch in known
         if exists and versions > 1:
             raise CommandRejected(
@@ -166,10 +175,9 @@ class StartHandler:
     ) -> tuple[SessionOptions, tuple[str, ...]]:
         """Options for a copy of a session, in a new worktree. Raises `CommandRejected`."""
         self._access.require_trust("nothing was copied")
-        create = self._access.operations.create
         branch = self._automatic_branch(source.name)
         base = source.parallel_mode.branch if source.parallel_mode else ""
-        made = await self._access.run(lambda: create(branch, label=options.label, base=base))
+        made = await self._access.run(create, branch, label=options.label, base=base)
         notes = await self._setup.set_up(made.worktree, lambda lines: None)
         moved = options_in(made.worktree, options, self._access.project)
         return moved, (UNCOMMITTED, *made.notes, *notes)
@@ -186,7 +194,8 @@ class StartHandler:
 
 
 def _session_options(request: StartSessions, workspace: Path, number: int = 1) -> SessionOptions:
-    provider, model = _model(request, number)
+    own = request.models[number - 1] if number <= len(request.models) else ""
+    provider, model = split_model(own or request.model or None)
     return SessionOptions(
         prompt=request.prompt,
         workspace=workspace,
@@ -199,13 +208,6 @@ def _session_options(request: StartSessions, workspace: Path, number: int = 1) -
         intent=request.intent,
         env={COST_LIMIT: repr(request.max_cost)} if request.max_cost else None,
     )
-
-
-def _model(request: StartSessions, number: int) -> tuple[str | None, str | None]:
-    """The provider and model of a version, as far as they were given."""
-    own = request.models[number - 1] if number <= len(request.models) else ""
-    provider, slash, model = (own or request.model).partition("/")
-    return (provider or None, model or None) if slash else (None, provider or None)
 
 
 def _label(request: StartSessions, number: int = 1) -> str:
@@ -226,15 +228,11 @@ class _StartState:
         self.started: list[str] = []
         self.failed: list[str] = []
         self.notes: list[str] = []
-        self._existing: set[str] = set()
-
-    def note_existing(self, listed: list[Listed] | Obstacle) -> None:
-        if not isinstance(listed, Obstacle):
-            self._existing = {each.worktree.id for each in listed}
+        self.existing: set[str] = set()
 
     def has_created(self, worktree: Worktree) -> bool:
         """Whether this start created the worktree. Otherwise it must be kept."""
-        return worktree.id not in self._existing
+        return worktree.id not in self.existing
 
     @property
     def result(self) -> Started:
@@ -275,27 +273,28 @@ class WorktreeStart:
     async def _run(self, progress: _StartState) -> None:
         async with anyio.create_task_group() as group:
             try:
-                made = await self._access.try_run(partial(self._make, progress, group))
-                problem = made.text if isinstance(made, Obstacle) else ""
+                await self._access.run(self._make, progress, group)
+                problem = ""
             except CommandRejected as error:
                 problem = str(error)
             for number in tuple(progress.waiting):
                 self._ready(progress, group, number, problem)
         progress.over.set()
 
-    def _make(self, progress: _StartState, group: TaskGroup) -> Obstacle | None:
+    def _make(self, project: Project, progress: _StartState, group: TaskGroup) -> None:
         """Create all worktrees, one after the other. Runs in a thread."""
-        wanted, operations = progress.start_group, self._access.operations
+        wanted = progress.start_group
 
         def show(step: WorktreeStep) -> None:
             anyio.from_thread.run_sync(self._set_step, progress, step)
 
-        def ready(number: int, made: Created | Obstacle) -> None:
+        def ready(number: int, made: Created | InTheWay) -> None:
             kp("manager.worktree_made")
             anyio.from_thread.run_sync(self._ready, progress, group, number, made)
 
         if len(wanted.sessions) > 1:
-            return operations.create_versions(
+            create_versions(
+                project,
                 wanted.branch,
                 label=wanted.label,
                 versions=len(wanted.sessions),
@@ -304,16 +303,14 @@ class WorktreeStart:
                 on_step=show,
                 on_ready=ready,
             )
+            return
         if wanted.branch_exists:
             show(WorktreeStep.CREATING)
-            progress.note_existing(operations.listed())
-            one = operations.import_branch(wanted.branch, label=wanted.label, parent=wanted.base)
+            progress.existing = {each.worktree.id for each in all_listed(project)}
+            one = import_branch(project, wanted.branch, label=wanted.label, parent=wanted.base)
         else:
-            one = operations.create(
-                wanted.branch, label=wanted.label, base=wanted.base, on_step=show
-            )
+            one = create(project, wanted.branch, label=wanted.label, base=wanted.base, on_step=show)
         ready(1, one)
-        return None
 
     def _set_step(self, progress: _StartState, step: WorktreeStep) -> None:
         """Show the step. Raises `CommandRejected` if all the sessions were cancelled."""
@@ -329,16 +326,16 @@ class WorktreeStart:
         return True
 
     def _ready(
-        self, progress: _StartState, group: TaskGroup, number: int, made: Created | Obstacle | str
+        self, progress: _StartState, group: TaskGroup, number: int, made: Created | InTheWay | str
     ) -> None:
         if session_id := progress.waiting.pop(number, None):
             group.start_soon(self._continue, progress, session_id, made)
 
     async def _continue(
-        self, progress: _StartState, session_id: str, made: Created | Obstacle | str
+        self, progress: _StartState, session_id: str, made: Created | InTheWay | str
     ) -> None:
         if not isinstance(made, Created):
-            self._fail(progress, session_id, made.text if isinstance(made, Obstacle) else made)
+            self._fail(progress, session_id, str(made))
             return
         progress.notes += made.notes
         try:

@@ -6,9 +6,8 @@ session works is read from the user's own folder, never from files in the projec
 """
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -17,19 +16,19 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.errors import CommandRejected
 from rookery.manager.dependencies import TrustedFolders
-from rookery.manager.review.reviews import ReviewOperations
+from rookery.manager.review.checkout_changes import KnownStats, stats_since
 from rookery.manager.sessions.session_folders import SessionOptions
 from rookery.manager.sessions.session_record import ParallelMode, SessionRecord
 from rookery.manager.sessions.supervisor import Supervisor
-from rookery.manager.worktrees.operations import WorktreeOperations
+from rookery.manager.shown_rows import WorktreeStats
+from rookery.manager.worktrees.keep import keeps
 from rookery.platform.paths import visible
-from rookery.platform.worktree_git import Fetching
+from rookery.platform.worktree_git import Fetching, InTheWay
+from rookery.platform.worktree_project import Project, all_listed, git_of, on_project, state_of
 from rookery.platform.worktree_values import (
     KEEP_REFS,
     Listed,
-    Obstacle,
     Worktree,
-    WorktreeState,
     environment_of,
 )
 
@@ -39,6 +38,7 @@ _NEVER_CREATED = (
     "another with the same prompt."
 )
 
+P = ParamSpec("P")
 T = TypeVar("T")
 TRUSTED = ("--trust",)
 """A worktree of a trusted project is trusted. That the project is still trusted is checked
@@ -51,10 +51,10 @@ class WorktreeAccess:
     ) -> None:
         self.supervisor = supervisor
         self.project = supervisor.project
-        self.operations = WorktreeOperations(self.project, fetching=fetching)
-        self.review = ReviewOperations(self.project)
         self.closed: set[str] = set()
         """Paths of worktrees that are being removed; nothing is started there."""
+        self._fetching = fetching or Fetching()
+        self._known_stats: KnownStats = {}
         self._trust = trust
         self._folder_cache: dict[str, Path] = {}
         self._threads = anyio.CapacityLimiter(MAX_GIT_PROCESSES)
@@ -79,17 +79,22 @@ class WorktreeAccess:
         self._trust.trust(self.project)
         self.supervisor.overview_changed()
 
-    async def run(self, operation: Callable[[], T | Obstacle]) -> T:
-        """Run an operation in a thread. Raises `CommandRejected` if there is an obstacle."""
-        result = await self.try_run(operation)
-        if isinstance(result, Obstacle):
-            raise CommandRejected(result.text)
-        return result
-
-    async def try_run(self, operation: Callable[[], T | Obstacle]) -> T | Obstacle:
-        """Run an operation in a thread and return its result or the obstacle."""
+    async def run(
+        self,
+        operation: Callable[Concatenate[Project, P], T],
+        /,
+        *given: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """Run an operation on the project in a thread. Raises `InTheWay` if it is not possible."""
         self.require_trust()
-        return await anyio.to_thread.run_sync(operation, limiter=self._threads)
+        return await anyio.to_thread.run_sync(
+            lambda: on_project(self.project, self._fetching, operation, *given, **named),
+            limiter=self._threads,
+        )
+
+    async def stats(self, worktree: Worktree) -> WorktreeStats:
+        return await self.run(stats_since, self._known_stats, worktree)
 
     async def listed(self) -> list[Listed]:
         """Worktrees known to git, and those that only their sessions' records know."""
@@ -98,7 +103,7 @@ class WorktreeAccess:
             for record in self.supervisor.records()
             if record.worktree_id and (worktree := self._recorded_worktree(record))
         ]
-        return await self.run(lambda: self._listed(recorded))
+        return await self.run(_listed, recorded)
 
     async def find(self, worktree_id: str) -> Listed:
         """Raises `CommandRejected` if the id is not unique: a session can write any id to its
@@ -138,8 +143,12 @@ class WorktreeAccess:
             return ""
         if folder.exists() or not self.is_trusted:
             return ""
-        obstacle = partial(self._worktree_obstacle, folder, record)
-        return await anyio.to_thread.run_sync(obstacle, limiter=self._threads) or ""
+        return (
+            await anyio.to_thread.run_sync(
+                self._worktree_obstacle, folder, record, limiter=self._threads
+            )
+            or ""
+        )
 
     def folder_of(self, session_id: str) -> Path:
         """The folder a session works in."""
@@ -190,63 +199,10 @@ class WorktreeAccess:
         )
 
     def _worktree_obstacle(self, folder: Path, record: SessionRecord) -> str | None:
-        branch = record.parallel_mode.branch if record.parallel_mode else ""
-        known = Worktree(id=record.worktree_id or folder.name, branch=branch, path=str(folder))
-        match self.operations.state_of(known):
-            case Obstacle(text=text):
-                return text
-            case WorktreeState.READY:
-                return None
-            case (WorktreeState.MISSING | WorktreeState.LOST) as state if not record.worktree_id:
-                is_there = f" Its branch {branch} exists." if state is WorktreeState.MISSING else ""
-                return (
-                    f"The worktree {folder.name} was "
-                    f"removed.{is_there}{self._saved_work_note(folder)} The session can be "
-                    "read; start another to continue."
-                )
-            case WorktreeState.MISSING:
-                return (
-                    f"The worktree {folder} was removed, but its branch {branch} "
-                    "exists. The session is kept: recreate its worktree, then resume "
-                    "it."
-                )
-            case WorktreeState.LOST:
-                return (
-                    f"The worktree {folder} and its branch {branch} were removed. The "
-                    "session can be read, but not continued."
-                )
-            case WorktreeState.UNFINISHED:
-                return f"The worktree {folder} is incomplete. Remove it and start again."
-            case _:
-                return (
-                    f"{folder} is no longer a worktree of this project. Run `git "
-                    "worktree repair`, then resume the session."
-                )
-
-    def _saved_work_note(self, folder: Path) -> str:
-        """A sentence about the uncommitted work saved when a worktree was removed."""
-        keeps = self.operations.keeps()
-        if isinstance(keeps, Obstacle):
-            return ""
-        begins = f"{KEEP_REFS}{folder.name}-"
-        if not (mine := [each.ref for each in keeps if each.ref.startswith(begins)]):
-            return ""
-        return (
-            f" Uncommitted work is saved; restore it with: {NAME} sessions worktrees "
-            f"bring-back {mine[-1]} BRANCH."
-        )
-
-    def _listed(self, recorded: list[Worktree]) -> list[Listed] | Obstacle:
-        found = self.operations.listed()
-        if isinstance(found, Obstacle):
-            return found
-        paths = {each.worktree.path for each in found}
-        lost = {each.path: each for each in recorded if each.path not in paths}
-        for worktree in lost.values():
-            state = self.operations.state_of(worktree)
-            if not isinstance(state, Obstacle):
-                found.append(Listed(worktree=worktree, state=state))
-        return found
+        try:
+            return on_project(self.project, self._fetching, _obstacle_in, folder, record)
+        except InTheWay as error:
+            return str(error)
 
     def _recorded_worktree(self, record: SessionRecord) -> Worktree | None:
         """The worktree as the session's record describes it, from which it can be recreated."""
@@ -271,6 +227,37 @@ class WorktreeAccess:
                 return None
             self._folder_cache[session_id] = Path(launch.workspace)
         return self._folder_cache[session_id]
+
+
+def _listed(project: Project, recorded: list[Worktree]) -> list[Listed]:
+    found = all_listed(project)
+    paths = {each.worktree.path for each in found}
+    lost = {each.path: each for each in recorded if each.path not in paths}.values()
+    return [*found, *(Listed(worktree=each, state=state_of(project, each)) for each in lost)]
+
+
+def _obstacle_in(project: Project, folder: Path, record: SessionRecord) -> str | None:
+    branch = record.parallel_mode.branch if record.parallel_mode else ""
+    known = Worktree(id=record.worktree_id or folder.name, branch=branch, path=str(folder))
+    if folder.exists() or record.worktree_id:
+        git_of(project, known)
+        return None
+    is_there = f" Its branch {branch} exists." if branch in project.branches else ""
+    return (
+        f"The worktree {folder.name} was removed.{is_there}{_saved_work_note(project, folder)} The "
+        "session can be read; start another to continue."
+    )
+
+
+def _saved_work_note(project: Project, folder: Path) -> str:
+    """A sentence about the uncommitted work saved when a worktree was removed."""
+    begins = f"{KEEP_REFS}{folder.name}-"
+    if not (mine := [each.ref for each in keeps(project) if each.ref.startswith(begins)]):
+        return ""
+    return (
+        f" Uncommitted work is saved; restore it with: {NAME} sessions worktrees "
+        f"bring-back {mine[-1]} BRANCH."
+    )
 
 
 def options_in(worktree: Worktree, options: SessionOptions, project: Path) -> SessionOptions:

@@ -6,7 +6,6 @@ Before a removal everything that runs there is stopped, and uncommitted work is 
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +26,29 @@ from rookery.manager.shown_rows import (
     Plan,
     ScriptRow,
     WorktreeRow,
-    WorktreeStats,
 )
+from rookery.manager.worktrees.apply import apply, plan_apply
+from rookery.manager.worktrees.create import known_branches
+from rookery.manager.worktrees.keep import keeps
+from rookery.manager.worktrees.merge import finish, merge, stage, staged
 from rookery.manager.worktrees.project_scripts import project_script
+from rookery.manager.worktrees.remove import clear, plan_removal, recover, remove
+from rookery.manager.worktrees.reuse import (
+    bring_back,
+    import_branch,
+    import_worktree,
+    importable,
+    resume,
+)
 from rookery.platform.paths import visible
+from rookery.platform.worktree_git import InTheWay
 from rookery.platform.worktree_project import RUN_SCRIPT
 from rookery.platform.worktree_values import (
     BranchFate,
     Code,
-    Finished,
     Forgotten,
     Keep,
     Listed,
-    Obstacle,
-    RecoveredWork,
     Removed,
     Worktree,
     WorktreeState,
@@ -67,7 +75,6 @@ UNPLANNED = "Get the plan first, and send its token."
 class WorktreeHandler:
     def __init__(self, access: WorktreeAccess, agreed: AgreedScripts, scripts: RunScripts) -> None:
         self._access = access
-        self._operations = access.operations
         self._agreed = agreed
         self._scripts = scripts
         self._finisher = WorktreeFinisher(access)
@@ -77,7 +84,7 @@ class WorktreeHandler:
     def handlers(self) -> Handlers:
         return {
             asked.ListWorktrees: self._list,
-            asked.ReadStats: self._in_worktree(self._read_stats),
+            asked.ReadStats: self._in_worktree(lambda worktree, _: self._access.stats(worktree)),
             asked.RecreateWorktree: self._recreate,
             asked.FinishWorktree: self._in_worktree(
                 lambda worktree, request: self._finisher.finish(worktree, request.message)
@@ -102,13 +109,11 @@ class WorktreeHandler:
         """Finish removals that were interrupted, at every start; results become notices."""
         if self._access.supervisor.read_only or not self._access.is_trusted:
             return
-        found = await self._access.try_run(self._operations.recover)
-        if isinstance(found, RecoveredWork):
-            keeps = [f"{keep.about}. {keep.message}" for keep in found.keeps]
-            notices = [*keeps, *(each.text for each in found.trouble)]
-            self._access.supervisor.store.notices.extend(notices)
-            if notices:
-                self._access.supervisor.overview_changed()
+        with suppress(InTheWay):
+            found = await self._access.run(recover)
+            saved = [f"{keep.about}. {keep.message}" for keep in found.keeps]
+            self._access.supervisor.store.notices.extend([*saved, *found.trouble])
+            self._access.supervisor.overview_changed()
 
     async def _list(self, request: asked.ListWorktrees) -> tuple[WorktreeRow, ...]:
         return tuple(map(self._row, await self._access.listed()))
@@ -129,24 +134,20 @@ class WorktreeHandler:
             first_port=worktree.ports.first if worktree.ports else 0,
         )
 
-    async def _read_stats(self, worktree: Worktree, _: asked.ReadStats) -> WorktreeStats:
-        return await self._access.run(partial(self._access.review.stats, worktree))
-
     async def _recreate(self, request: asked.RecreateWorktree) -> Done:
         found = await self._access.find(request.worktree_id)
         if found.state is WorktreeState.READY:
             return Done(notes=(f"{found.worktree.branch} already exists.",))
-        resumed = await self._access.run(partial(self._operations.resume, found.worktree))
+        resumed = await self._access.run(resume, found.worktree)
         return Done(notes=resumed.notes)
 
     async def _plan_apply(self, worktree: Worktree, request: asked.PlanApply) -> Plan:
-        plan = await self._access.try_run(
-            partial(self._operations.plan_apply, worktree, request.paths)
-        )
-        if isinstance(plan, Obstacle):
-            if plan.code in (Code.CONFLICT, Code.NOTHING_TO_DO):
-                return Plan(text=plan.text, conflicts=_shown(plan.paths))
-            raise CommandRejected(plan.text)
+        try:
+            plan = await self._access.run(plan_apply, worktree, request.paths)
+        except InTheWay as error:
+            if error.code in (Code.CONFLICT, Code.NOTHING_TO_DO):
+                return Plan(text=str(error), conflicts=_shown(error.paths))
+            raise
         files = counted(len(plan.paths), "file")
         texts = (f"{files} of {worktree.branch} would be applied.", *plan.notes)
         return Plan(text=" ".join(texts), paths=_shown(plan.paths), token=plan.token)
@@ -154,15 +155,13 @@ class WorktreeHandler:
     async def _apply(self, worktree: Worktree, request: asked.ApplyWorktree) -> Done:
         if not request.token:
             raise CommandRejected(UNPLANNED)
-        applied = await self._access.run(
-            partial(self._operations.apply, worktree, request.paths, agreed=request.token)
-        )
+        applied = await self._access.run(apply, worktree, request.paths, agreed=request.token)
         files = counted(len(applied.paths), "file")
         done = f"Applied {files} of {worktree.branch}."
         return Done(notes=(done, *saved_work_notes(applied.keep), *applied.notes))
 
     async def _merge(self, worktree: Worktree, _: asked.MergeWorktree) -> Done:
-        merged = await self._access.run(partial(self._operations.merge, worktree))
+        merged = await self._access.run(merge, worktree)
         done = f"{worktree.branch} was merged into {merged.into}."
         return Done(notes=(done, *saved_work_notes(merged.keep)))
 
@@ -174,28 +173,28 @@ class WorktreeHandler:
         )
 
     async def _list_importable(self, request: asked.ListImportable) -> Importables:
-        found = await self._access.run(self._operations.importable)
+        found = await self._access.run(importable)
         return Importables(branches=found.branches, worktrees=found.worktrees)
 
     async def _import(self, request: asked.ImportWork) -> WorktreeRow:
         if bool(request.branch) == bool(request.folder):
             raise CommandRejected("Give either a branch or a folder to import.")
         if request.branch:
-            made = await self._access.run(partial(self._operations.import_branch, request.branch))
+            made = await self._access.run(import_branch, request.branch)
         else:
             folder = Path(request.folder)
             if not folder.is_absolute():
                 raise CommandRejected(f"{request.folder} is not an absolute path.")
-            made = await self._access.run(partial(self._operations.import_worktree, folder))
+            made = await self._access.run(import_worktree, folder)
         return self._row(Listed(worktree=made.worktree, state=WorktreeState.READY))
 
     async def _list_kept(self, request: asked.ListKept) -> tuple[KeptWork, ...]:
-        keeps = await self._access.run(self._operations.keeps)
-        return tuple(KeptWork(ref=each.ref, commit=each.commit, about=each.about) for each in keeps)
+        found = await self._access.run(keeps)
+        return tuple(KeptWork(ref=each.ref, commit=each.commit, about=each.about) for each in found)
 
     async def _bring_back(self, request: asked.BringBack) -> WorktreeRow:
         keep = Keep(ref=request.ref, commit="")
-        made = await self._access.run(partial(self._operations.bring_back, keep, request.branch))
+        made = await self._access.run(bring_back, keep, request.branch)
         return self._row(Listed(worktree=made.worktree, state=WorktreeState.READY))
 
     async def _run_script(self, request: asked.RunScript) -> Done:
@@ -238,7 +237,7 @@ class WorktreeHandler:
         return Done(notes=("If it changes, you must agree to it again.",))
 
     async def _list_branches(self, request: asked.ListBranches) -> tuple[str, ...]:
-        return tuple(await self._access.run(self._operations.branches))
+        return tuple(await self._access.run(known_branches))
 
     def _in_worktree(
         self, act: Callable[[Worktree, Any], Awaitable[Any]]
@@ -258,36 +257,27 @@ def _shown(paths: Sequence[str]) -> tuple[str, ...]:
 class WorktreeFinisher:
     def __init__(self, access: WorktreeAccess) -> None:
         self._access = access
-        self._operations = access.operations
 
     async def finish(self, worktree: Worktree, message: str) -> Done:
         """Commit with the given message, else with the agent's, else with a default one."""
         kept: tuple[str, ...] = ()
         if not message.strip():
-            staged = await self._access.run(partial(self._operations.stage, worktree))
-            kept = saved_work_notes(staged.keep)
-            if staged.files and await self._has_agent_committed(worktree):
+            done = await self._access.run(stage, worktree)
+            kept = saved_work_notes(done.keep)
+            if done.files and await self._has_agent_committed(worktree):
                 return Done(notes=(f"The agent committed to {worktree.branch}.", *kept))
-        finished = await self._commit(worktree, message)
+        finished = await self._access.run(finish, worktree, message)
         files, commit = counted(finished.files, "file"), finished.commit[:SHORT_COMMIT]
         note = f"Committed {files} to {worktree.branch}: {commit}."
         return Done(notes=(note, *kept, *saved_work_notes(finished.keep), *finished.notes))
-
-    async def _commit(self, worktree: Worktree, message: str) -> Finished:
-        done = await self._access.try_run(partial(self._operations.finish, worktree, message))
-        if not isinstance(done, Obstacle):
-            return done
-        if done.code is Code.NOTHING_TO_DO and not message.strip():
-            raise CommandRejected(f"Nothing is left to commit in {worktree.branch}.")
-        raise CommandRejected(done.text)
 
     async def _has_agent_committed(self, worktree: Worktree) -> bool:
         """Ask a session to commit; return whether nothing is staged afterwards."""
         if not (session_id := await self._ask_session(worktree)):
             return False
-        staged, idle_checks = partial(self._operations.staged, worktree), 0
+        idle_checks = 0
         with anyio.move_on_after(SECONDS_TO_COMMIT):
-            while await self._access.run(staged):
+            while await self._access.run(staged, worktree):
                 idle_checks = idle_checks + 1 if self._is_idle(session_id) else 0
                 if idle_checks > IDLE_CHECKS:
                     return False
@@ -321,11 +311,10 @@ class WorktreeRemover:
     def __init__(self, access: WorktreeAccess, scripts: RunScripts) -> None:
         self._access = access
         self._supervisor = access.supervisor
-        self._operations = access.operations
         self._scripts = scripts
 
     async def plan(self, worktree: Worktree) -> Plan:
-        found = await self._access.run(partial(self._operations.plan_removal, worktree))
+        found = await self._access.run(plan_removal, worktree)
         running = self._running(worktree)
         stops = [f"Will be stopped first: {', '.join(running)}."] if running else []
         return Plan(
@@ -336,7 +325,7 @@ class WorktreeRemover:
 
     async def remove(self, worktree: Worktree, token: str, *, delete_branch: bool) -> Done:
         """Raises `CommandRejected` if it fails; then the worktree is unchanged."""
-        plan = await self._access.run(partial(self._operations.plan_removal, worktree))
+        plan = await self._access.run(plan_removal, worktree)
         if plan.token != token:
             raise CommandRejected(
                 "Something changed since you saw the plan, so nothing was removed. Look again."
@@ -345,9 +334,7 @@ class WorktreeRemover:
         try:
             await self._stop_all(worktree)
             fate = BranchFate.DELETE if delete_branch else BranchFate.KEEP
-            removed: Removed | Forgotten = await self._access.run(
-                lambda: self._operations.remove(plan, fate)
-            )
+            removed = await self._access.run(remove, plan, fate)
             self._access.forget(worktree)
         finally:
             self._access.closed.discard(worktree.path)
@@ -378,5 +365,5 @@ class WorktreeRemover:
 
     async def _clear(self, removed: Removed) -> None:
         """Delete the files; an interrupted deletion is finished at the next start."""
-        clear = partial(self._operations.clear, removed)
-        await anyio.to_thread.run_sync(clear, abandon_on_cancel=True)
+        with suppress(InTheWay):
+            await anyio.to_thread.run_sync(clear, removed, abandon_on_cancel=True)

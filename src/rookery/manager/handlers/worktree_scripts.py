@@ -8,10 +8,12 @@ its process mark is on disk. There is at most one per worktree.
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 from msgspec import Struct
@@ -26,6 +28,7 @@ from rookery.manager.sessions.session_process import (
     start_detached,
     start_ticks,
 )
+from rookery.manager.worktrees.checkout_files import copy_included
 from rookery.manager.worktrees.project_scripts import (
     ProjectScript,
     project_script,
@@ -34,11 +37,13 @@ from rookery.manager.worktrees.project_scripts import (
     script_environment,
     setup_script,
 )
+from rookery.manager.worktrees.remove import clear, plan_removal, remove
 from rookery.platform.disk import KeptList, private_folder, put, reason
 from rookery.platform.paths import visible
 from rookery.platform.user_folders import Places
+from rookery.platform.worktree_git import InTheWay
 from rookery.platform.worktree_project import RUN_SCRIPT, SETUP_SCRIPT
-from rookery.platform.worktree_values import BranchFate, Obstacle, Removed, Worktree
+from rookery.platform.worktree_values import BranchFate, Removed, Worktree
 
 FILE = "scripts.json"
 PATIENCE = 5.0
@@ -190,8 +195,11 @@ class WorktreeSetup:
         self, worktree: Worktree, on_lines: Callable[[Sequence[str]], None]
     ) -> tuple[str, ...]:
         """Set up a worktree and return notes; `on_lines` receives output lines as they arrive."""
-        copied = await self._access.try_run(lambda: self._access.operations.copy_included(worktree))
-        notes = [copied.text] if isinstance(copied, Obstacle) else []
+        notes: list[str] = []
+        try:
+            await self._access.run(copy_included, worktree)
+        except InTheWay as error:
+            notes.append(str(error))
         notes += await self._run(worktree, on_lines)
         on_lines(notes)
         return tuple(notes)
@@ -226,15 +234,17 @@ class WorktreeSetup:
 
     async def discard(self, worktree: Worktree) -> bool:
         """Remove an unused worktree; return whether it was empty and is gone."""
-        operations = self._access.operations
-        plan = await self._access.try_run(lambda: operations.plan_removal(worktree))
-        if isinstance(plan, Obstacle) or plan.to_keep or plan.left_out or plan.unmerged_commits:
-            return False
-        fate = BranchFate.DELETE if worktree.branch_owned else BranchFate.KEEP
-        removed = await self._access.try_run(lambda: operations.remove(plan, fate))
-        if isinstance(removed, Removed):
-            await self._access.try_run(lambda: operations.clear(removed))
-        return not isinstance(removed, Obstacle)
+        with suppress(InTheWay):
+            plan = await self._access.run(plan_removal, worktree)
+            if plan.to_keep or plan.left_out or plan.unmerged_commits:
+                return False
+            fate = BranchFate.DELETE if worktree.branch_owned else BranchFate.KEEP
+            removed = await self._access.run(remove, plan, fate)
+            if isinstance(removed, Removed):
+                with suppress(InTheWay):
+                    await anyio.to_thread.run_sync(clear, removed)
+            return True
+        return False
 
 
 class _OutputLines:

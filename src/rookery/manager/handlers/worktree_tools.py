@@ -23,11 +23,12 @@ from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_handler import saved_work_notes
 from rookery.manager.handlers.worktree_scripts import RunScripts
 from rookery.manager.shown_rows import Done, EditorRow, PullRequestRow, ScriptLog, WorktreeRow
-from rookery.manager.worktrees.forge import ReviewComment, comments_message
+from rookery.manager.worktrees.forge import Forge, comments_message
+from rookery.manager.worktrees.merge import update
+from rookery.manager.worktrees.reuse import import_branch
 from rookery.platform.disk import reason
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.paths import visible, within_any
-from rookery.platform.worktree_git import Fetching
 from rookery.platform.worktree_values import Worktree, counted
 
 SHOWN_LOG = 64 * KIB
@@ -74,8 +75,7 @@ class WorktreeToolsHandler:
                 raise CommandRejected(
                     f"{shown.record.name} is working in {worktree.branch}. Stop it, then update."
                 )
-        operation = partial(self._access.operations.update, worktree, rebase=request.rebase)
-        updated = await self._access.run(operation)
+        updated = await self._access.run(update, worktree, rebase=request.rebase)
         how = "was rebased onto" if request.rebase else "now has all of"
         done = f"{worktree.branch} {how} {worktree.parent_branch}."
         return Done(notes=(done, *saved_work_notes(updated.keep)))
@@ -179,10 +179,8 @@ def _end_of(log: Path) -> str:
 
 
 class PullRequestHandler:
-    def __init__(self, access: WorktreeAccess, fetching: Fetching) -> None:
+    def __init__(self, access: WorktreeAccess) -> None:
         self._access = access
-        self._operations = access.operations
-        self._protocols = fetching.protocols
 
     @property
     def handlers(self) -> Handlers:
@@ -200,15 +198,12 @@ class PullRequestHandler:
         worktree = await self._worktree(request.worktree_id)
         if not request.title.strip():
             raise CommandRejected("Give a title for the pull request.")
-        create = partial(
-            self._operations.create_pull_request,
-            worktree,
-            self._protocols,
-            title=request.title,
-            body=request.body,
-            draft=request.draft,
+        created = await self._access.run(
+            lambda project: Forge(project).create(
+                worktree, request.title, request.body, draft=request.draft
+            )
         )
-        return self._show(worktree, await self._access.run(create))
+        return self._show(worktree, created)
 
     async def _bring_comments(self, request: asked.BringReviewComments) -> Done:
         worktree = await self._worktree(request.worktree_id)
@@ -218,8 +213,7 @@ class PullRequestHandler:
         found = await self._pull_request(worktree)
         if not found.number:
             raise CommandRejected(f"{worktree.branch} has no pull request.")
-        read = partial(self._operations.review_comments, self._protocols, number=found.number)
-        comments: list[ReviewComment] = await self._access.run(read)
+        comments = await self._access.run(lambda project: Forge(project).comments(found.number))
         if not comments:
             return Done(notes=(f"Pull request {found.number} has no comments.",))
         message = comments_message(found.number, comments)
@@ -227,10 +221,8 @@ class PullRequestHandler:
         return Done(notes=(f"Sent {counted(len(comments), 'comment')} to the session.",))
 
     async def _import(self, request: asked.ImportPullRequest) -> WorktreeRow:
-        fetch = partial(self._operations.fetch_pull_request, self._protocols, number=request.number)
-        branch: str = await self._access.run(fetch)
-        made = await self._access.run(partial(self._operations.import_branch, branch))
-        worktree = made.worktree
+        branch = await self._access.run(lambda project: Forge(project).fetch(request.number))
+        worktree = (await self._access.run(import_branch, branch)).worktree
         return WorktreeRow(
             id=worktree.id,
             branch=worktree.branch,
@@ -240,8 +232,8 @@ class PullRequestHandler:
         )
 
     async def _pull_request(self, worktree: Worktree) -> PullRequestRow:
-        read = partial(self._operations.pull_request, worktree, self._protocols)
-        return self._show(worktree, await self._access.run(read))
+        found = await self._access.run(lambda project: Forge(project).pull_request(worktree.branch))
+        return self._show(worktree, found)
 
     def _show(self, worktree: Worktree, found: PullRequestRow) -> PullRequestRow:
         """Show it with the sessions of the worktree."""

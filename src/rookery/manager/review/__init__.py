@@ -1,5 +1,4 @@
 """Changes of a session or worktree: files, lines, and reverting a file.
 
-`ReviewOperations` is the interface. It reads with hardened git and stores nothing in the
-repository.
+Changes are read with hardened git, and nothing is stored in the repository.
 """

@@ -8,7 +8,6 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct
 
@@ -22,16 +21,11 @@ from rookery.manager.dependencies import Snapshots
 from rookery.manager.review.checkout_changes import (
     Checkout,
     GitScope,
-    KnownStats,
     RawChange,
-    checkout_of,
     raw_changes,
-    stats_since,
 )
 from rookery.manager.review.file_diffs import (
     TextDiff,
-    changes_of,
-    diff_of,
     diff_of_sides,
     digest_of,
 )
@@ -52,11 +46,8 @@ from rookery.platform.descriptors import opened_folder
 from rookery.platform.git_objects import ObjectKind, object_id
 from rookery.platform.paths import visible
 from rookery.platform.worktree_git import InTheWay
-from rookery.platform.worktree_project import Project, ProjectOperations, operation
-from rookery.platform.worktree_values import Code, Keep, Obstacle, Worktree, digest
+from rookery.platform.worktree_values import Code, Keep, digest
 
-P = ParamSpec("P")
-R = TypeVar("R")
 MOST_FILES = 1000
 """Files shown of one step."""
 MOST_SHOWN = 20 * MIB
@@ -184,14 +175,9 @@ _FOLDER_RIGHTS = 0o755
 _NOT_AS_SHOWN = "changed since you saw it, so it was not reverted; look again."
 
 
-class Reverted(Struct, frozen=True, kw_only=True):
-    path: str
-    keep: Keep | None = None
-
-
-def revert(checkout: Checkout, path: str, digest: str) -> Reverted:
-    """Revert a file to what it was compared with, which its `digest` identifies. Raises
-    `InTheWay`, and does nothing, if it has changed since."""
+def revert(checkout: Checkout, path: str, digest: str) -> Keep | None:
+    """Revert a file to what it was compared with, which its `digest` identifies; return its saved
+    content. Raises `InTheWay`, and does nothing, if it has changed since."""
     project = checkout.project
     with project.alone():
         scope, raw = _as_shown(checkout, path, digest)
@@ -206,12 +192,12 @@ def revert(checkout: Checkout, path: str, digest: str) -> Reverted:
         faults.kp("review.kept")
         _write(checkout, raw, changes, kept)
         faults.kp("review.reverted")
-        return Reverted(path=path, keep=kept)
+        return kept
 
 
 def revert_to(
     checkout: Checkout, path: str, *, now: HeldFile | None, then: HeldFile | None
-) -> Reverted:
+) -> Keep | None:
     """Replace a file's content `now` by `then`; None is no file. Raises `InTheWay`, and does
     nothing, if it holds something else."""
     root = checkout.git.folder
@@ -231,7 +217,7 @@ def revert_to(
         faults.kp("review.kept")
         _put(checkout, path, changes, lambda _: then.data if then else b"", kept)
         faults.kp("review.reverted")
-        return Reverted(path=path, keep=kept)
+        return kept
 
 
 def _holds(there: FileVersion | None, held: HeldFile | None) -> bool:
@@ -358,34 +344,3 @@ def _drop_empty(root: Path, path: str) -> None:
             with opened_folder(root, names[:-1]) as folder:
                 os.rmdir(names[-1], dir_fd=folder)
             names = names[:-1]
-
-
-def _on_checkout(
-    function: Callable[Concatenate[Checkout, P], R],
-) -> Callable[Concatenate[ProjectOperations, Worktree | None, P], R | Obstacle]:
-    """An operation on the checkout of a worktree, or of the project itself."""
-
-    def on_project(
-        project: Project, worktree: Worktree | None, /, *given: P.args, **named: P.kwargs
-    ) -> R:
-        return function(checkout_of(project, worktree), *given, **named)
-
-    return operation(on_project)
-
-
-class ReviewOperations(ProjectOperations):
-    """Review operations on a project. Each returns its result or an `Obstacle`."""
-
-    def __init__(self, project: Path) -> None:
-        super().__init__(project)
-        self._known: KnownStats = {}
-
-    changes = _on_checkout(changes_of)
-    diff = _on_checkout(diff_of)
-    revert = _on_checkout(revert)
-    revert_to = _on_checkout(revert_to)
-
-    _stats = operation(stats_since)
-
-    def stats(self, worktree: Worktree) -> WorktreeStats | Obstacle:
-        return self._stats(self._known, worktree)

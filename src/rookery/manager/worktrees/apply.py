@@ -67,7 +67,7 @@ def apply(
             project.git.run("apply", "--whitespace=nowarn", "-", given=patch)
         except GitCommandFailed as error:
             raise InTheWay(
-                error.obstacle.code,
+                error.code,
                 f"{worktree.branch} could not be applied: {error.reason}"
                 f"{f' (your files are saved as {kept.ref})' if kept else ''}.",
                 plan.paths,

@@ -34,7 +34,6 @@ from rookery.platform.worktree_values import (
     PORTS_IN_A_BLOCK,
     Code,
     Created,
-    Obstacle,
     PortBlock,
     Worktree,
     WorktreeStep,
@@ -81,7 +80,7 @@ def create_versions(
     base: str = "",
     group_id: str = "",
     on_step: Callable[[WorktreeStep], None] = lambda step: None,
-    on_ready: Callable[[int, Created | Obstacle], None] = lambda number, made: None,
+    on_ready: Callable[[int, Created | InTheWay], None] = lambda number, made: None,
 ) -> None:
     """Create several worktrees from the same commit. `on_ready` is called for each, numbered from
     1. Raises only if none could be created."""
@@ -91,12 +90,12 @@ def create_versions(
         names = version_branches(free_name(project, branch, versions=versions), versions)
         for number, name in enumerate(names, 1):
             own_label = label if number == 1 else f"{label} v{number}"
-            made: Created | Obstacle
+            made: Created | InTheWay
             try:
                 made = _create(project, start, branch=name, label=own_label, group=group)
             except InTheWay as error:
                 failed.append(error)
-                made = error.obstacle
+                made = error
             on_ready(number, made)
         if len(failed) == len(names):
             raise failed[0]
@@ -159,7 +158,7 @@ def check_out(project: Project, folder: Path, branch: str, *, commit: str = "") 
             return
         if commit:  # git creates the branch first, and leaves it
             project.git.ask("update-ref", "-d", f"refs/heads/{branch}", commit)
-        code = error.obstacle.code
+        code = error.code
         raise InTheWay(
             Code.CREATE_FAILED if code is Code.GIT_FAILED else code,
             f"The worktree for {branch} could not be created: {error}",

@@ -55,9 +55,9 @@ class ReviewComment(Struct, frozen=True, kw_only=True):
 class Forge:
     """The pull requests of a project's remote."""
 
-    def __init__(self, project: Project, protocols: Sequence[str]) -> None:
+    def __init__(self, project: Project) -> None:
         self._git = project.git
-        self._protocols = protocols
+        self._protocols = project.protocols
         self._remote = _remote_of(self._git)
         url = self._git.output("remote", "get-url", "--", self._remote) if self._remote else ""
         found = _HOSTED.search(url.removesuffix("/").removesuffix(".git"))
@@ -249,29 +249,3 @@ def _note(said: dict[str, Any]) -> ReviewComment:
         path=str(position.get("new_path") or ""),
         line=int(position.get("new_line") or 0),
     )
-
-
-def pull_request(project: Project, worktree: Worktree, protocols: Sequence[str]) -> PullRequestRow:
-    return Forge(project, protocols).pull_request(worktree.branch)
-
-
-def create_pull_request(
-    project: Project,
-    worktree: Worktree,
-    protocols: Sequence[str],
-    *,
-    title: str,
-    body: str,
-    draft: bool,
-) -> PullRequestRow:
-    return Forge(project, protocols).create(worktree, title, body, draft=draft)
-
-
-def review_comments(
-    project: Project, protocols: Sequence[str], *, number: int
-) -> list[ReviewComment]:
-    return Forge(project, protocols).comments(number)
-
-
-def fetch_pull_request(project: Project, protocols: Sequence[str], *, number: int) -> str:
-    return Forge(project, protocols).fetch(number)

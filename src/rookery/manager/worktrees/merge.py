@@ -39,7 +39,6 @@ _STATUS = ("status", "--porcelain", "-z", "--no-renames")
 class Conflict(InTheWay):
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__(Code.CONFLICT, f"Conflict in {', '.join(paths)}.", paths)
-        self.paths = tuple(paths)
 
 
 def stage(project: Project, worktree: Worktree) -> Finished:
@@ -247,7 +246,7 @@ def merge_commit(git: Git, branch: str, tip: str, *, into: str) -> None:
         if (git.git_folder / "MERGE_HEAD").exists():
             git.ask("merge", "--abort")
         raise InTheWay(
-            error.obstacle.code, f"{branch} was not merged: {error.reason.rstrip(':')}."
+            error.code, f"{branch} was not merged: {error.reason.rstrip(':')}."
         ) from error
 
 
@@ -301,7 +300,7 @@ def _rebase(git: Git, worktree: Worktree, tip: str) -> None:
         if paths:
             raise _conflict(worktree, paths) from error
         raise InTheWay(
-            error.obstacle.code, f"{worktree.branch} was not rebased: {error.reason.rstrip(':')}."
+            error.code, f"{worktree.branch} was not rebased: {error.reason.rstrip(':')}."
         ) from error
 
 

@@ -38,7 +38,6 @@ from rookery.platform.worktree_values import (
     Code,
     Forgotten,
     Keep,
-    Obstacle,
     RecoveredWork,
     RemovalPlan,
     Removed,
@@ -91,7 +90,7 @@ def recover(project: Project) -> RecoveredWork:
     """Finish interrupted removals: save what is not saved yet, then delete. Runs at every start."""
     keeps: list[Keep] = []
     deleted: list[str] = []
-    trouble: list[Obstacle] = []
+    trouble: list[str] = []
     with project.alone():
         for folder in interrupted_removals(project):
             try:
@@ -102,11 +101,11 @@ def recover(project: Project) -> RecoveredWork:
                 _delete(folder)
                 deleted.append(str(folder))
             except InTheWay as error:
-                trouble.append(error.obstacle)
+                trouble.append(str(error))
     return RecoveredWork(keeps=tuple(keeps), deleted=tuple(deleted), trouble=tuple(trouble))
 
 
-def clear(project: Project, removed: Removed) -> None:
+def clear(removed: Removed) -> None:
     """Delete the folder that a removal left, which may take a while."""
     if removed.leftover:
         _delete(Path(removed.leftover))
