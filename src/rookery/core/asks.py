@@ -88,7 +88,15 @@ _ASKS: dict[AskKind, tuple[AskCategory, RequiredAction]] = {
 CATEGORY = {ask: category for ask, (category, _) in _ASKS.items()}
 REQUIRED_ACTION = {ask: action for ask, (_, action) in _ASKS.items()}
 
-ASKED_AGAIN = (AskKind.COMPLETION_RESULT, AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
+APPROVALS = tuple(ask for ask, how in REQUIRED_ACTION.items() if how is RequiredAction.APPROVE)
+"""Questions about one action."""
+FAILED_REQUESTS = (
+    AskKind.API_REQ_FAILED,
+    AskKind.PAYMENT_REQUIRED_PROMPT,
+    AskKind.INVALID_MODEL,
+)
+RESUMES = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
+ASKED_AGAIN = (AskKind.COMPLETION_RESULT, *RESUMES)
 """Questions that a reopened task asks instead of the one it had open."""
 
 _YES_NO_TEXT: frozenset[Reply] = frozenset(("yes", "no", "message"))

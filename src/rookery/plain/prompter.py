@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from rookery.core.asks import AskKind, Choice, question_lines, reply_of
+from rookery.core.asks import APPROVALS, AskKind, Choice, question_lines, reply_of
 from rookery.core.facts import Asked
 from rookery.core.modes import Level
 from rookery.core.text.terminal_text import (
@@ -85,12 +85,7 @@ class Prompter:
                 return await self._ask_to_continue("Continue? [Y/n, or say what to do instead] ")
             case AskKind.RESUME_COMPLETED_TASK:
                 return Say("yes", by="policy")  # the completion question follows
-            case (
-                AskKind.TOOL
-                | AskKind.COMMAND
-                | AskKind.USE_MCP_SERVER
-                | AskKind.BROWSER_ACTION_LAUNCH
-            ):
+            case ask if ask in APPROVALS:
                 return await self._approve(asked)
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
                 self._screen.sentence(self._screen.paint.yellow(ceiling(asked.text)))

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from rookery.core.asks import CATEGORY, AskCategory, AskKind, Choice, Reply
+from rookery.core.asks import AskKind, Choice, Reply, is_non_blocking_ask
 from rookery.core.commands import Answer, SwitchMode
 from rookery.core.facts import (
     Answered,
@@ -187,7 +187,7 @@ class _Watch:
                 self._note(event)
             if leave := self._until(event):
                 self._leave(leave)
-            if isinstance(event.fact, Asked) and _blocks(event.fact):
+            if isinstance(event.fact, Asked) and not is_non_blocking_ask(event.fact.ask):
                 question = anyio.CancelScope()
                 self.group.start_soon(self._answer, task_id, event.fact, question)
             if isinstance(event.fact, ChildBegan):
@@ -248,10 +248,6 @@ def _spelled(task_id: str, asked: Asked, said: Say) -> Answer:
         level=said.level,
         choice=said.choice,
     )
-
-
-def _blocks(asked: Asked) -> bool:
-    return CATEGORY[asked.ask] is not AskCategory.NON_BLOCKING
 
 
 class Displays:

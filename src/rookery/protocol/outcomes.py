@@ -5,7 +5,7 @@ from collections import Counter
 import anyio
 from msgspec.structs import replace
 
-from rookery.core.asks import ASKED_AGAIN, AskKind
+from rookery.core.asks import APPROVALS, ASKED_AGAIN, AskKind
 from rookery.core.facts import (
     Asked,
     Ending,
@@ -76,12 +76,7 @@ class Unattended:
                 return Say("message", NOT_APPROVED, by="policy")
             case AskKind.FOLLOWUP:
                 return await self._choose(asked)
-            case (
-                AskKind.TOOL
-                | AskKind.COMMAND
-                | AskKind.USE_MCP_SERVER
-                | AskKind.BROWSER_ACTION_LAUNCH
-            ):
+            case ask if ask in APPROVALS:
                 return Say("no", NOT_APPROVED, by="policy")
             case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK if self._opening:
                 opening, self._opening = self._opening, ""

@@ -14,7 +14,7 @@ from textual.events import AppBlur, AppFocus, Key, Paste
 from textual.events import Event as ScreenEvent
 from textual.worker import WorkerFailed
 
-from rookery.core.asks import AskKind
+from rookery.core.asks import APPROVALS, AskKind
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.queries import AskAbout
 from rookery.protocol.attend import Fate, RunEnd
@@ -30,7 +30,6 @@ from rookery.tui.own_commands import run_command
 from rookery.tui.own_status import OwnStatus
 from rookery.tui.page import CSS
 from rookery.tui.pickers import Picker, run_in_shell, shell_line
-from rookery.tui.question_page import APPROVALS
 from rookery.tui.question_queue import Notify
 from rookery.tui.rows.lines import RowKind
 from rookery.tui.session_view import Draft

@@ -14,12 +14,11 @@ from textual.actions import parse
 from textual.binding import BindingType
 from textual.message import Message
 
-from rookery.core.asks import Choice, Reply, reply_of
+from rookery.core.asks import APPROVALS, Choice, Reply, reply_of
 from rookery.core.facts import Asked
 from rookery.protocol.codec import OfferedAnswer
 from rookery.tui.keys import PANEL_KEYS
 from rookery.tui.question_page import (
-    APPROVALS,
     CHOSEN,
     CONFIRMING,
     QuestionStep,

@@ -5,15 +5,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rookery.core.asks import AskKind, Reply
+from rookery.core.asks import APPROVALS, RESUMES, AskKind, Reply
 from rookery.core.commands import Command, ReopenTask
 from rookery.core.plans import BARE_ANSWERS, comment_on
 from rookery.protocol.codec import chosen, suggestions
 from rookery.tui.ask_panel import PRESS_A_LETTER, AskPanel
 from rookery.tui.interfaces import Controller
-from rookery.tui.question_page import APPROVALS, TRIES, QuestionStep, answer_letters
+from rookery.tui.question_page import TRIES, QuestionStep, answer_letters
 from rookery.tui.question_queue import Questions
-from rookery.tui.session_view import RESUMES, Draft, OpenQuestion, SessionView, TaskSwitcher
+from rookery.tui.session_view import Draft, OpenQuestion, SessionView, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
 
 TYPED_AHEAD = "You typed that before the question was visible. Answer it now: y or n."

@@ -11,7 +11,15 @@ from enum import Enum
 from msgspec import Struct
 from rich.text import Text
 
-from rookery.core.asks import AskedReason, AskedTarget, AskKind, Choice, IntentQuestion
+from rookery.core.asks import (
+    APPROVALS,
+    FAILED_REQUESTS,
+    AskedReason,
+    AskedTarget,
+    AskKind,
+    Choice,
+    IntentQuestion,
+)
 from rookery.core.facts import Asked
 from rookery.core.limits import MEANS_BAD_KEY
 from rookery.core.modes import Level
@@ -22,17 +30,6 @@ from rookery.tui.rows.markdown import GrowingMarkdownLines, highlight
 from rookery.tui.rows.tool_calls import diff_pieces, is_edit, parse_payload
 from rookery.tui.theme import Theme
 
-APPROVALS = (
-    AskKind.TOOL,
-    AskKind.COMMAND,
-    AskKind.USE_MCP_SERVER,
-    AskKind.BROWSER_ACTION_LAUNCH,
-)
-FAILED_REQUESTS = (
-    AskKind.API_REQ_FAILED,
-    AskKind.PAYMENT_REQUIRED_PROMPT,
-    AskKind.INVALID_MODEL,
-)
 TRIES = (
     *FAILED_REQUESTS,
     AskKind.MISTAKE_LIMIT_REACHED,

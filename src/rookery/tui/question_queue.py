@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from rookery import NAME
-from rookery.core.asks import AskKind
+from rookery.core.asks import APPROVALS, ASKED_AGAIN, RESUMES, AskKind
 from rookery.core.commands import Command
 from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import harmless_line
@@ -13,8 +13,8 @@ from rookery.protocol.codec import suggestions
 from rookery.tui.ask_panel import TOO_EARLY, AskPanel
 from rookery.tui.composer import Composer
 from rookery.tui.interfaces import Controller
-from rookery.tui.question_page import APPROVALS, LETTERS, has_panel
-from rookery.tui.session_view import RESUMES, Draft, OpenQuestion, SessionView
+from rookery.tui.question_page import LETTERS, has_panel
+from rookery.tui.session_view import Draft, OpenQuestion, SessionView
 from rookery.tui.shown_question import ANSWER_DELAY_SECONDS
 
 Notify: TypeAlias = Literal["auto", "bell", "off"]
@@ -83,8 +83,6 @@ class Attention:
         return True
 
 
-IDLE_ASKS = (*RESUMES, AskKind.COMPLETION_RESULT)
-"""Questions of an idle task: any message is its next instruction."""
 _ANSWERS = ("y", "n", "a", "r", *LETTERS.values())
 
 
@@ -195,8 +193,8 @@ class Questions:
         typed."""
         if question.asked.ask in APPROVALS:
             return self._panel.live and self._input_was_empty
-        if question.asked.ask in IDLE_ASKS:
-            return True
+        if question.asked.ask in ASKED_AGAIN:
+            return True  # any message is the next instruction of an idle task
         since = self._shown_at.get(question.asked.ask_id, time.monotonic())
         return time.monotonic() - since > ANSWER_DELAY_SECONDS
 

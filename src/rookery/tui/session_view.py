@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rookery.core.asks import AskKind, Choice, Reply
+from rookery.core.asks import APPROVALS, AskKind, Choice, Reply
 from rookery.core.blocks import Image
 from rookery.core.commands import (
     Answer,
@@ -26,9 +26,6 @@ from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host, OfferedAnswer
 from rookery.tui.followed_tasks import Following, Start, WatchedTask
 from rookery.tui.interfaces import Controller
-from rookery.tui.question_page import APPROVALS
-
-RESUMES = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 
 
 class Draft(Struct, frozen=True, kw_only=True):

@@ -18,10 +18,10 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from rookery.core.asks import AskKind
+from rookery.core.asks import APPROVALS, AskKind
 from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import counted
-from rookery.tui.question_page import APPROVALS, QuestionStep, body_of, footing_of, page_of
+from rookery.tui.question_page import QuestionStep, body_of, footing_of, page_of
 from rookery.tui.rows.lines import Piece, cut, wrapped
 from rookery.tui.screens.side_screen import TextScrollView
 from rookery.tui.theme import Theme, theme_of

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from rookery.core.asks import AskKind
+from rookery.core.asks import APPROVALS, AskKind
 from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, SelectIntent, SwitchApproval, SwitchModel
 from rookery.core.facts import Asked, Todo
@@ -23,7 +23,6 @@ from rookery.protocol.codec import Host
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.own_status import StatusFields
 from rookery.tui.page import Page
-from rookery.tui.question_page import APPROVALS
 from rookery.tui.question_queue import Questions
 from rookery.tui.session_view import SessionView
 from rookery.tui.short_texts import short_path

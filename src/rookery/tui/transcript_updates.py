@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
+from rookery.core.asks import FAILED_REQUESTS
 from rookery.core.folds.view import View, changes
 from rookery.core.message import Message
 from rookery.tui.followed_tasks import BACKLOG, SLICE_SECONDS, Following, WatchedTask
-from rookery.tui.question_page import FAILED_REQUESTS
 from rookery.tui.rows.lines import ShownRow
 from rookery.tui.transcript_view import TranscriptView
 from rookery.tui.virtual_list import Name, Row

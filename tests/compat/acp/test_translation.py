@@ -6,7 +6,6 @@ import json
 import pytest
 
 from rookery.compat.acp.questions import (
-    FollowUp,
     form,
     form_answer,
     permission_answer,
@@ -291,7 +290,7 @@ def test_no_other_answer_approves(response: object):
 
 
 def test_forms_offer_the_suggestions_and_other_words():
-    shown = form(FollowUp("Which?", ("a", "b")))
+    shown = form(("a", "b"))
     assert shown["properties"]["answer"]["enum"] == ["a", "b"]
     assert form_answer({"action": "accept", "content": {"answer": "a"}}) == "a"
     assert form_answer({"action": "accept", "content": {"answer": "a", "other": "c"}}) == "c"

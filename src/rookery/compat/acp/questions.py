@@ -3,17 +3,17 @@
 Only an option that was offered approves. Every other answer, an error, or none, rejects.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from rookery.compat.acp.tool_calls import Wire, content, text_block
-from rookery.core.asks import AskKind, Choice, Reply, reply_of
+from rookery.core.asks import Choice, Reply, reply_of
 from rookery.core.commands import Answer
 from rookery.core.facts import Asked
 from rookery.core.modes import Level
+from rookery.protocol.codec import followup
 
 ONCE, ALWAYS, PREFIX, REJECT = "once", "always", "prefix", "reject"
 NOT_UNDERSTOOD = "The editor's answer was not one of the options, so this was not approved."
@@ -29,33 +29,11 @@ _PLAN_LEVELS = {
     Level.SANDBOXED: "allow_always",
     Level.AUTO: "allow_always",
 }
-APPROVALS = (
-    AskKind.COMMAND,
-    AskKind.TOOL,
-    AskKind.BROWSER_ACTION_LAUNCH,
-    AskKind.USE_MCP_SERVER,
-    AskKind.REPORT_BUG,
-    AskKind.CONDENSE,
-    AskKind.CHECKPOINT_RESTORE,
-)
-"""Questions about one action."""
 
 
 class OpenedQuestion(Struct, frozen=True):
     task_id: str
     asked: Asked
-
-
-class FollowUp(Struct, frozen=True):
-    """A question of the model, and the answers that it suggests."""
-
-    question: str
-    suggested: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The question as part of a message."""
-        return "\n".join([self.question, *(f"- {each}" for each in self.suggested)])
 
 
 def permission_options(asked: Asked) -> list[Wire]:
@@ -159,21 +137,18 @@ def chosen_level(response: Any, levels: Sequence[Level]) -> Level | None:
             return None
 
 
-def follow_up(asked: Asked) -> FollowUp:
-    try:
-        said = json.loads(asked.text)
-        suggested = tuple(str(each["answer"]) for each in said.get("suggest", ()))
-        return FollowUp(str(said["question"]), suggested)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return FollowUp(asked.text)
+def question_text(asked: Asked) -> str:
+    """A question of the model, with the answers that it suggests, as part of a message."""
+    question, suggested = followup(asked.text)
+    return "\n".join([question, *(f"- {each}" for each in suggested)])
 
 
-def form(question: FollowUp) -> Wire:
+def form(suggested: Sequence[str]) -> Wire:
     """The form for a question: one of the suggested answers, or other words."""
-    free = {"type": "string", "title": "Other answer" if question.suggested else "Answer"}
-    if not question.suggested:
+    free = {"type": "string", "title": "Other answer" if suggested else "Answer"}
+    if not suggested:
         return {"type": "object", "properties": {"other": free}, "required": ["other"]}
-    choice = {"type": "string", "title": "Answer", "enum": list(question.suggested)}
+    choice = {"type": "string", "title": "Answer", "enum": list(suggested)}
     return {"type": "object", "properties": {"answer": choice, "other": free}}
 
 

@@ -15,11 +15,9 @@ from msgspec.structs import replace
 
 from rookery.compat.acp.choices import OPTIONS, SessionChoices
 from rookery.compat.acp.questions import (
-    APPROVALS,
     DECLINED,
     OpenedQuestion,
     chosen_level,
-    follow_up,
     form,
     form_answer,
     is_cancelled,
@@ -28,6 +26,7 @@ from rookery.compat.acp.questions import (
     permission_options,
     plan_call,
     plan_options,
+    question_text,
     rejection,
 )
 from rookery.compat.acp.requests import PromptContent
@@ -36,7 +35,7 @@ from rookery.compat.acp.terminals import EditorTerminals
 from rookery.compat.acp.tool_calls import Wire
 from rookery.compat.acp.turns import PromptTurn, early_words
 from rookery.compat.acp.updates import PAUSE, Announced, TaskUpdates, plan, said, title_of, update
-from rookery.core.asks import CATEGORY, AskCategory, AskKind
+from rookery.core.asks import APPROVALS, AskKind, is_non_blocking_ask
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, Speak
 from rookery.core.event_list import EventList, live, of_kind
 from rookery.core.facts import (
@@ -49,7 +48,7 @@ from rookery.core.facts import (
     TaskClosed,
 )
 from rookery.errors import CommandRejected
-from rookery.protocol.codec import Host
+from rookery.protocol.codec import Host, followup
 from rookery.protocol.jsonrpc import INTERNAL_ERROR, Disconnected, Peer, RpcError
 from rookery.protocol.late_view import view_before
 
@@ -282,7 +281,7 @@ class AcpSession:
             case ChildBegan(task_id=child, after=known):
                 child_updates = TaskUpdates(self.cwd, self._announced, child=child[:8])
                 self._follow_soon(child_updates, child, known)
-            case Asked() as asked if CATEGORY[asked.ask] is not AskCategory.NON_BLOCKING:
+            case Asked() as asked if not is_non_blocking_ask(asked.ask):
                 question = self._questions[asked.ask_id] = OpenedQuestion(task_id, asked)
                 self._asked.set()
                 await self._ask(shown, question)
@@ -346,18 +345,18 @@ class AcpSession:
                 self._end_turn(question.asked)
 
     async def _ask_form(self, question: OpenedQuestion) -> None:
-        wanted = follow_up(question.asked)
+        words, suggested = followup(question.asked.text)
         request = {
             "mode": "form",
             "sessionId": self.id,
-            "message": wanted.question,
-            "requestedSchema": form(wanted),
+            "message": words,
+            "requestedSchema": form(suggested),
         }
         async with self._open_question(question.asked):
             try:
                 response = await self._client.call("elicitation/create", request)
             except RpcError as error:
-                await self._send_update(said(f"{wanted.text}\n\n({error})"))
+                await self._send_update(said(f"{question_text(question.asked)}\n\n({error})"))
                 self._end_turn(question.asked)
                 return
             answer = form_answer(response)

@@ -1,11 +1,9 @@
 """A turn, and why it ended in the words of the protocol."""
 
-import json
-
 import anyio
 
-from rookery.compat.acp.questions import follow_up
-from rookery.core.asks import AskKind
+from rookery.compat.acp.questions import question_text
+from rookery.core.asks import FAILED_REQUESTS, AskKind
 from rookery.core.facts import (
     Asked,
     AssistantSpoke,
@@ -17,16 +15,10 @@ from rookery.core.facts import (
     TaskFailed,
 )
 from rookery.core.limits import FailureKind
+from rookery.protocol.codec import ceiling
 from rookery.protocol.jsonrpc import INTERNAL_ERROR, RpcError
 
 AUTH_REQUIRED = -32000
-_FAILED = (AskKind.API_REQ_FAILED, AskKind.PAYMENT_REQUIRED_PROMPT, AskKind.INVALID_MODEL)
-_LIMITS = {
-    "requests": "The limit of {count} requests is reached.",
-    "cost": "The cost limit of ${count} is reached.",
-    "tokens": "The limit of {count} tokens is reached.",
-    "seconds": "The time limit of {count} s is reached.",
-}
 
 
 class PromptTurn:
@@ -81,7 +73,7 @@ class PromptTurn:
     def _error(self, asked: Asked | None) -> RpcError | None:
         if asked is None:
             return RpcError(INTERNAL_ERROR, self._crash or "The session has ended. Load it again.")
-        if asked.ask not in _FAILED or self.stop == "refusal":
+        if asked.ask not in FAILED_REQUESTS or self.stop == "refusal":
             return None
         kind = self._failure.error if self._failure else None
         code = AUTH_REQUIRED if kind is FailureKind.BAD_KEY else INTERNAL_ERROR
@@ -93,18 +85,10 @@ def early_words(asked: Asked) -> str:
     """What to tell the user when a question ends the turn; the next prompt answers it."""
     match asked.ask:
         case AskKind.FOLLOWUP:
-            return follow_up(asked).text
+            return question_text(asked)
         case AskKind.MISTAKE_LIMIT_REACHED:
             return asked.text
         case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-            return f"{_limit(asked.text)} Send a message to continue."
+            return f"{ceiling(asked.text)} Send a message to continue."
         case _:
             return ""
-
-
-def _limit(text: str) -> str:
-    try:
-        said = json.loads(text)
-        return _LIMITS[said["type"]].format(count=said["count"])
-    except (ValueError, KeyError, TypeError):
-        return "A limit is reached."

@@ -27,7 +27,7 @@ from rookery.compat.control_stream.stream_commands import (
 )
 from rookery.compat.structured_output.call_rows import Ids, Output, output
 from rookery.compat.structured_output.output_events import init
-from rookery.core.asks import AskKind, Reply
+from rookery.core.asks import RESUMES, AskKind, Reply
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -45,7 +45,6 @@ from rookery.core.facts import (
 )
 from rookery.core.message import AgentState
 
-_RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 _COMPLETE = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
 _AT_WORK = (AgentState.RUNNING, AgentState.STREAMING, AgentState.WAITING_FOR_INPUT)
 
@@ -183,7 +182,7 @@ class ControlStream:
     def has_unread(self) -> bool:
         """Whether the task was interrupted while messages were still queued."""
         question = self.question
-        return question is not None and question.ask in _RESUMING and bool(self._at_work.queue)
+        return question is not None and question.ask in RESUMES and bool(self._at_work.queue)
 
     def resume_queued(self, question: StreamQuestion) -> None:
         """Continue with messages that arrived too late to prevent the completion question."""
@@ -328,7 +327,7 @@ class ControlStream:
                 self._offered = False
             case Asked(ask=AskKind.COMPLETION_RESULT) if self._in_turn or not self.refused:
                 yield from self._complete_turn()
-            case Asked(ask=ask) if ask in _RESUMING:
+            case Asked(ask=ask) if ask in RESUMES:
                 self.cancelling = False
                 yield from self._leave_children()
                 yield from self._end_turn("task_aborted")

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from rookery.compat.structured_output.call_rows import Ids, Output, output
 from rookery.compat.structured_output.output_events import DrivenOutput
-from rookery.core.asks import CATEGORY, AskCategory, AskKind, Reply
+from rookery.core.asks import APPROVALS, ASKED_AGAIN, CATEGORY, AskCategory, AskKind, Reply
 from rookery.core.event_list import EventList
 from rookery.core.facts import Answered, Event, Fact, QueueEdited, TaskOpened, UserSpoke
 from rookery.core.folds.view import see, view_from
@@ -131,17 +131,7 @@ class Attribution:
 
 
 ANSWERED_BY_MESSAGES = frozenset(
-    (
-        AskKind.FOLLOWUP,
-        AskKind.TOOL,
-        AskKind.COMMAND,
-        AskKind.USE_MCP_SERVER,
-        AskKind.BROWSER_ACTION_LAUNCH,
-        AskKind.COMPLETION_RESULT,
-        AskKind.RESUME_TASK,
-        AskKind.RESUME_COMPLETED_TASK,
-        AskKind.MISTAKE_LIMIT_REACHED,
-    )
+    (AskKind.FOLLOWUP, *APPROVALS, *ASKED_AGAIN, AskKind.MISTAKE_LIMIT_REACHED)
 )
 """Questions that a message answers."""
 

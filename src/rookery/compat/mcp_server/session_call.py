@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.compat.acp.folders import OpenedFolder
-from rookery.compat.acp.questions import follow_up
-from rookery.core.asks import AskKind, question_lines
+from rookery.compat.acp.questions import question_text
+from rookery.core.asks import APPROVALS, ASKED_AGAIN, AskKind, question_lines
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.event_list import live
 from rookery.core.facts import Answered, Asked, CompletionOffered, Event, ToolStarted
@@ -29,12 +29,6 @@ from rookery.protocol.outcomes import Troubles, Unattended
 
 LONGEST_SHOWN = 4000
 """Characters of a diff in a form."""
-APPROVALS = (
-    AskKind.TOOL,
-    AskKind.COMMAND,
-    AskKind.USE_MCP_SERVER,
-    AskKind.BROWSER_ACTION_LAUNCH,
-)
 ALLOW, REJECT = "Allow once", "Reject"
 REJECTED = "The user rejected this action."
 WAITING = (
@@ -45,7 +39,6 @@ WAITING = (
 HOW_TO_ALLOW = "Only the user can allow it."
 UNTRUSTED = f"The folder is not trusted, so it is read-only. The user can trust it: {NAME} trust"
 Status: TypeAlias = Literal["completed", "question", "waiting_for_approval", "stopped", "failed"]
-_RESUMES = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 
 
 class CallResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -129,11 +122,11 @@ class SessionCall:
             return await self._approval(asked)
         if asked.ask is AskKind.RESUME_TASK and self._asked_before:
             return Say("yes", by="policy")
-        takes_message = asked.ask in (AskKind.FOLLOWUP, AskKind.COMPLETION_RESULT, *_RESUMES)
+        takes_message = asked.ask in (AskKind.FOLLOWUP, *ASKED_AGAIN)
         if takes_message and not asked.title and (message := self._take_message()):
             return Say("message", message)
         if asked.ask is AskKind.FOLLOWUP:
-            self._question = follow_up(asked).text
+            self._question = question_text(asked)
             return Leave("The agent asks a question.", "needs_human")
         return await self._rules(asked)
 

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.asks import CATEGORY, AskCategory
+from rookery.core.asks import is_non_blocking_ask
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -110,7 +110,7 @@ def _after(row: AgentRow, fact: Fact) -> AgentRow:
             return replace(row, state="working")
         case ToolStarted(title=title):
             return replace(row, state="working", action=title)
-        case Asked(ask=ask, title=title) if CATEGORY[ask] is not AskCategory.NON_BLOCKING:
+        case Asked(ask=ask, title=title) if not is_non_blocking_ask(ask):
             return replace(row, state="asking", action=title or row.action)
         case (
             AssistantSpoke(usage=usage)

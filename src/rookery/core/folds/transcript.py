@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from rookery.core.asks import CATEGORY, AskCategory
+from rookery.core.asks import is_non_blocking_ask
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -278,7 +278,7 @@ class Transcript:
             row = sheet.append(row)
         if fact.call_id:
             self._shown = {**self._shown, fact.call_id: row.ts}
-        if CATEGORY[fact.ask] is not AskCategory.NON_BLOCKING:
+        if not is_non_blocking_ask(fact.ask):
             sheet.question = row.ts
 
     def _begun_question(self, fact: Asked) -> Message | None:
