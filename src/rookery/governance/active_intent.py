@@ -8,7 +8,6 @@ the selection.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -36,7 +35,7 @@ from rookery.governance.intents.intent_changes import (
     change,
     difference,
 )
-from rookery.governance.intents.intent_edits import AddScope, IntentEdit, SetField
+from rookery.governance.intents.intent_edits import PlannedChange, scope_edits
 from rookery.governance.intents.intent_file import IntentText
 from rookery.governance.intents.selection import (
     MOST_NAMED,
@@ -265,27 +264,24 @@ class ActiveIntent:
 
     async def expand(self, intent_id: str, pattern: str, call_id: str) -> IntentDefinition:
         """Add a pattern to the scope. Raises `RookeryError`; then the file is unchanged."""
-        seen = await self.project.intents()
         stamp = timestamp(self.project.now())
 
-        def decide(file: IntentFile) -> list[IntentEdit]:
-            intent = file.find(intent_id)
+        def plan(text: IntentText) -> PlannedChange:
+            intent = text.file.find(intent_id)
             if intent is None:
                 raise RookeryError(f"Intent {intent_id} was removed.")
-            dated = (
-                [IntentEdit(intent_id, SetField("updated_at", stamp))] if intent.updated_at else []
+            return PlannedChange(
+                intent_id=intent_id, edits=scope_edits(intent, [pattern], at=stamp)
             )
-            return [IntentEdit(intent_id, AddScope(pattern)), *dated]
 
-        written = await anyio.to_thread.run_sync(
-            partial(self.project.writer.change, seen, decide(seen.file), decide)
-        )
-        intent = written.file.find(intent_id)
+        written = await anyio.to_thread.run_sync(self.project.writer.change, plan)
+        file = written.after.file
+        intent = file.find(intent_id)
         assert intent
-        definition = IntentDefinition(intent, written.file.policy)
+        definition = IntentDefinition(intent, file.policy)
         before = self.definition
         old = digest(before.intent, before.policy) if before else ""
-        new = digest(intent, written.file.policy)
+        new = digest(intent, file.policy)
         more = {"change": "expand", "pattern": pattern, "digest_before": old, "digest_after": new}
         await self._note("intent_change", call_id, more)
         await self.adopt(fact_of(definition, by="user"), definition, call_id)

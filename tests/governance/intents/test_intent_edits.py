@@ -12,7 +12,6 @@ from rookery.governance.intents.intent import (
     Constraint,
     Criterion,
     Intent,
-    IntentFile,
     IntentStatus,
     LastVerification,
     StatusChange,
@@ -24,15 +23,15 @@ from rookery.governance.intents.intent_edits import (
     AddIntent,
     AddScope,
     Edit,
-    IntentEdit,
     IntentWriter,
+    PlannedChange,
     SetField,
     SetVerification,
     apply_edit,
     edits_for,
     expected_intent,
 )
-from rookery.governance.intents.intent_file import parse_intents
+from rookery.governance.intents.intent_file import IntentText, parse_intents
 from rookery.governance.layout import Layout, init
 from support.access_lists import restrict, still_restricted
 from support.intent_files import NAME, NOW, SPEC_EXAMPLE, laid_out, reader
@@ -268,14 +267,18 @@ def test_round_trips_keep_all_other_bytes(text: str, name: str, windows: bool):
     assert only_one_piece_differs(text, added)
 
 
-def start(file: IntentFile) -> list[IntentEdit]:
-    intent = file.find("INT-001")
+def start(text: IntentText) -> PlannedChange:
+    intent = text.file.find("INT-001")
     assert intent
     wanted = move("pause", intent.status)
     if wanted is None:
         raise RookeryError("INT-001 cannot be paused.")
     edits = edits_for(wanted, intent, at="2026-02-20T12:00:00Z", by="me", reason="lunch")
-    return [IntentEdit("INT-001", each) for each in edits]
+    return PlannedChange(intent_id="INT-001", edits=edits)
+
+
+def edited(layout: Layout, edit: Edit, intent_id: str = "INT-001") -> None:
+    writer(layout).change(lambda _: PlannedChange(intent_id=intent_id, edits=(edit,)))
 
 
 def writer(layout: Layout) -> IntentWriter:
@@ -285,8 +288,7 @@ def writer(layout: Layout) -> IntentWriter:
 def test_a_move_is_written(tmp_path: Path):
     layout = laid_out(tmp_path, COMMENTED)
     restrict(layout.intent_file)
-    seen = reader(layout).read()
-    result = writer(layout).change(seen, start(seen.file), start)
+    result = writer(layout).change(start).after
     intent = reader(layout).read().file.find("INT-001")
     assert result.file.find("INT-001") == intent
     assert intent
@@ -296,29 +298,24 @@ def test_a_move_is_written(tmp_path: Path):
     assert [each.name for each in layout.folder.iterdir() if each.name.startswith(".act")] == []
 
 
-def test_a_file_that_changed_is_decided_on_again(tmp_path: Path):
+def test_a_change_is_planned_for_the_file_as_it_is(tmp_path: Path):
     layout = laid_out(tmp_path, COMMENTED)
-    seen = reader(layout).read()
-    decided = start(seen.file)
-    layout.intent_file.write_text(COMMENTED.replace("# busy", "# very busy"))
-    writer(layout).change(seen, decided, start)
-    assert "status: PAUSED # very busy" in layout.intent_file.read_text()
+    writer(layout).change(start)
+    assert "status: PAUSED # busy" in layout.intent_file.read_text()
     with pytest.raises(RookeryError, match="cannot be paused"):
-        writer(layout).change(seen, decided, start)
+        writer(layout).change(start)
 
 
 def test_a_save_during_the_write_wins(tmp_path: Path):
     layout = laid_out(tmp_path, COMMENTED)
-    seen = reader(layout).read()
-    first, second = (COMMENTED + f"# {word}\n" for word in ("first", "second"))
-    layout.intent_file.write_text(first)
+    second = COMMENTED + "# second\n"
 
-    def decide(file: IntentFile) -> list[IntentEdit]:
+    def plan(text: IntentText) -> PlannedChange:
         layout.intent_file.write_text(second)
-        return start(file)
+        return start(text)
 
     with pytest.raises(RookeryError, match="another process"):
-        writer(layout).change(seen, (), decide)
+        writer(layout).change(plan)
     assert layout.intent_file.read_text() == second
     assert sorted(each.name for each in layout.folder.iterdir()) == [
         ".state",
@@ -328,21 +325,19 @@ def test_a_save_during_the_write_wins(tmp_path: Path):
 
 def test_an_invalid_result_is_not_written(tmp_path: Path):
     layout = laid_out(tmp_path, COMMENTED)
-    seen = reader(layout).read()
     for edit in (AddScope("../x"), SetField("status", "COMPLETED\n    name: other")):
         with pytest.raises((RookeryError, ValueError)):
-            writer(layout).change(seen, [IntentEdit("INT-001", edit)], start)
+            edited(layout, edit)
     broken = replace(NEW, id="INT-001")
     with pytest.raises(RookeryError, match="INT-001"):
-        writer(layout).change(seen, [IntentEdit("INT-001", AddIntent(broken))], start)
+        edited(layout, AddIntent(broken))
     assert layout.intent_file.read_text() == COMMENTED
 
 
 def test_a_broken_file_is_not_written(tmp_path: Path):
     layout = laid_out(tmp_path, "active_intents: [")
-    seen = reader(layout).read()
     with pytest.raises(RookeryError, match="errors"):
-        writer(layout).change(seen, [IntentEdit("INT-001", AddScope("a"))], start)
+        edited(layout, AddScope("a"))
 
 
 def test_a_link_in_the_place_of_the_hosts_folder_is_not_followed(tmp_path: Path):
@@ -350,18 +345,15 @@ def test_a_link_in_the_place_of_the_hosts_folder_is_not_followed(tmp_path: Path)
     elsewhere.mkdir()
     layout = laid_out(tmp_path / "work", COMMENTED)
     layout.state.symlink_to(elsewhere)
-    seen = reader(layout).read()
     with pytest.raises(RookeryError, match="link"):
-        writer(layout).change(seen, start(seen.file), start)
+        writer(layout).change(start)
     assert list(elsewhere.iterdir()) == []
 
 
 def _grow(root: str, name: str, count: int) -> None:
     layout = Layout(Path(root), Path(root))
     for number in range(count):
-        seen = reader(layout).read()
-        edits = [IntentEdit("INT-001", AddScope(f"src/{name}/{number}"))]
-        writer(layout).change(seen, edits, lambda _, edits=edits: edits)
+        edited(layout, AddScope(f"src/{name}/{number}"))
 
 
 def test_two_processes_lose_no_edits(tmp_path: Path):
@@ -383,9 +375,7 @@ def test_two_processes_lose_no_edits(tmp_path: Path):
 def test_the_first_intent_of_a_new_folder(tmp_path: Path):
     init(tmp_path)
     layout = Layout(tmp_path, tmp_path)
-    seen = reader(layout).read()
-    assert not seen.file.problems
-    edits = [IntentEdit(NEW.id, AddIntent(NEW))]
-    writer(layout).change(seen, edits, lambda _: edits)
+    assert not reader(layout).read().file.problems
+    edited(layout, AddIntent(NEW), NEW.id)
     assert reader(layout).read().file.intents == (NEW,)
     assert "# Add one with" in layout.intent_file.read_text()

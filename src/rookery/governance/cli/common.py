@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME
@@ -27,7 +26,7 @@ from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.governance.intents.intent import Intent, IntentFile
 from rookery.governance.intents.intent_checks import summary
 from rookery.governance.intents.intent_file import IntentReader, IntentText
-from rookery.governance.layout import Layout, find_layout, find_ledger
+from rookery.governance.layout import find_layout, find_ledger
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import EXAMPLES, parse_time
 from rookery.governance.ledger.ledger_recording import Recording
@@ -37,7 +36,7 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.git_folders import repository_of
 from rookery.platform.locks import LockTimeout
 from rookery.platform.own_programs import find_own_program, read_settings
-from rookery.platform.user_folders import Places, find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import paint_for_output
 from rookery.storage.sessions import Journals
 from rookery.storage.settings_files import find_settings
@@ -116,7 +115,7 @@ class GovernanceGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (CommandFailed, LockTimeout) as error:
+        except (CommandFailed, LockTimeout, LedgerBusy) as error:
             print(f"Error: {harmless_line(str(error))}", file=sys.stderr)
             return error.exit_code if isinstance(error, CommandFailed) else TraceExit.BUSY
 
@@ -124,17 +123,15 @@ class GovernanceGroup(click.Group):
 FINDINGS, WARNINGS = TraceExit.FINDINGS, TraceExit.WARNINGS
 
 
-class CommonOptions(Struct, frozen=True, kw_only=True):
-    """Options of every command."""
+class CommandFolder:
+    """The folder that a command works on, and how it prints."""
 
-    folder: Path
-    as_json: bool = False
-    plain: bool = False
-    quiet: bool = False
-
-    @property
-    def paint(self) -> Paint:
-        return Paint(False) if self.plain else paint_for_output(find_places(os.environ))
+    def __init__(self, folder: Path, *, as_json: bool, plain: bool, quiet: bool) -> None:
+        self.folder = folder
+        self.as_json = as_json
+        self.quiet = quiet
+        self.places = find_places(os.environ)
+        self.paint = Paint(False) if plain else paint_for_output(self.places)
 
     def echo(self, *lines: str) -> None:
         """Print lines for the user. Untrusted text must be escaped already."""
@@ -167,37 +164,38 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-def common(command: Callable[..., int]) -> Callable[..., int]:
-    """Decorate a command with the common options, passed as one value."""
+def command_in(opened: type[CommandFolder]) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Decorate a command with the common options, passed as the folder that they name."""
 
-    @common_options
-    @functools.wraps(command)
-    def with_options(folder: Path, as_json: bool, plain: bool, quiet: bool, **given: Any) -> int:
-        options = CommonOptions(folder=folder, as_json=as_json, plain=plain, quiet=quiet)
-        return command(options, **given)
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        @common_options
+        @functools.wraps(command)
+        def with_folder(folder: Path, as_json: bool, plain: bool, quiet: bool, **given: Any) -> int:
+            return command(opened(folder, as_json=as_json, plain=plain, quiet=quiet), **given)
 
-    return with_options
+        return with_folder
+
+    return decorate
 
 
-class OpenedLedger:
-    """An existing ledger and the output options."""
+class OpenedLedger(CommandFolder):
+    """An existing ledger."""
 
-    def __init__(self, options: CommonOptions) -> None:
-        layout = find_ledger(options.folder)
+    def __init__(self, folder: Path, **output: bool) -> None:
+        super().__init__(folder, **output)
+        layout = find_ledger(folder)
         if layout is None:
             raise CommandFailed(
-                f"No folder {GOVERNANCE_FOLDER} in {options.folder}, so nothing is recorded here. "
+                f"No folder {GOVERNANCE_FOLDER} in {folder}, so nothing is recorded here. "
                 f"Create one with: {NAME} intents init",
                 TraceExit.NOT_INITIALISED,
             )
         self.layout = layout
         self.folder = layout.folder
-        self.as_json, self.quiet, self.paint = options.as_json, options.quiet, options.paint
-        self.print_json = options.print_json
 
     @cached_property
     def heads(self) -> KnownHeads:
-        return known_heads(self.layout, find_places(os.environ).governance)
+        return known_heads(self.layout, self.places.governance)
 
     def known_head(self) -> KnownHead | None:
         """The end of the ledger as this machine last saw it."""
@@ -214,35 +212,26 @@ class OpenedLedger:
         """A recording that syncs every record to disk."""
         return Recording(self.folder, heads=self.heads, flush=Flush.ALWAYS)
 
-    def echo(self, text: str) -> None:
-        """Print a remark, unless `-q` or `--json` is given."""
-        if not self.quiet and not self.as_json:
-            print_lines([text])
+    def echo(self, *lines: str) -> None:
+        super().echo(*map(harmless_line, lines))
 
 
-def ledger_command(run: Callable[..., int]) -> Callable[..., int]:
-    """Decorate a command to get the opened ledger instead of the common options."""
-
-    @functools.wraps(run)
-    def with_ledger(options: CommonOptions, **given: Any) -> int:
-        try:
-            return run(OpenedLedger(options), **given)
-        except LedgerBusy as error:
-            raise CommandFailed(str(error), TraceExit.BUSY) from error
-
-    return common(with_ledger)
-
-
-class GovernedFolder:
+class GovernedFolder(CommandFolder):
     """A governed folder with its files as read at the start."""
 
-    def __init__(self, layout: Layout, places: Places) -> None:
-        self.layout = layout
-        self.places = places
-        self.reader = IntentReader(layout)
+    def __init__(self, folder: Path, **output: bool) -> None:
+        super().__init__(folder, **output)
+        found = find_layout(folder, repository_of(folder) or folder)
+        if found.layout is None:
+            raise CommandFailed(
+                found.notice or f"{folder.resolve()} has no intents. To start: {NAME} intents init",
+                TraceExit.NOT_INITIALISED,
+            )
+        self.layout = replace(found.layout, written=self.places.host_writes)
+        self.reader = IntentReader(self.layout)
         self.text: IntentText = self.reader.read()
 
-    @functools.cached_property
+    @cached_property
     def settings(self) -> Settings:
         project = self.layout.workspace if self.trusted else None
         return find_settings(self.places.settings_file, project, os.environ, {}).settings
@@ -293,16 +282,8 @@ class GovernedFolder:
         return Recording(self.layout.folder, heads=heads, flush=flush)
 
 
-def open_folder(options: CommonOptions) -> GovernedFolder:
-    found = find_layout(options.folder, repository_of(options.folder) or options.folder)
-    if found.layout is None:
-        raise CommandFailed(
-            found.notice
-            or f"{options.folder.resolve()} has no intents. To start: {NAME} intents init",
-            TraceExit.NOT_INITIALISED,
-        )
-    places = find_places(os.environ)
-    return GovernedFolder(replace(found.layout, written=places.host_writes), places)
+ledger_command = command_in(OpenedLedger)
+governed_command = command_in(GovernedFolder)
 
 
 def now() -> datetime:

@@ -16,11 +16,12 @@ from rookery.errors import RookeryError
 from rookery.governance.cli.common import (
     FINDINGS,
     GIVEN,
-    CommonOptions,
+    CommandFolder,
     GovernanceGroup,
-    common,
+    GovernedFolder,
+    command_in,
     common_options,
-    open_folder,
+    governed_command,
 )
 from rookery.governance.cli.intents_changes import (
     expand_command,
@@ -57,16 +58,15 @@ FAULTS = frozenset({"outdated", "uncovered", "orphan"})
     type=click.Choice(sorted(FAULTS)),
     help="Allow this state. Repeatable.",
 )
-@common
-def coverage_command(options: CommonOptions, allowed: Sequence[str]) -> int:
+@governed_command
+def coverage_command(governed: GovernedFolder, allowed: Sequence[str]) -> int:
     """Compare intents with recorded changes: what is verified, what is outdated and what has no
     intent. Fails if anything is outdated, uncovered or without an intent."""
-    governed = open_folder(options)
     found = coverage_of(governed)
     states = {each.state for each in found.intents} | ({"orphan"} if found.orphans else set())
     faults = (states & FAULTS) - set(allowed)
-    options.echo(*_lines(found))
-    options.print_json(
+    governed.echo(*_lines(found))
+    governed.print_json(
         {
             "intents": to_builtins(found.intents),
             "orphans": list(found.orphans),
@@ -78,13 +78,12 @@ def coverage_command(options: CommonOptions, allowed: Sequence[str]) -> int:
 
 
 @click.command("map")
-@common
-def map_command(options: CommonOptions) -> int:
+@governed_command
+def map_command(governed: GovernedFolder) -> int:
     """Print the files and functions of each intent as Markdown. Writes no file."""
-    governed = open_folder(options)
     entries = intent_map(governed.layout, governed.usable.intents, oldest(governed.layout.folder))
-    options.echo(map_text(entries).rstrip("\n"))
-    options.print_json({"intents": [_entry_as_json(each) for each in entries]})
+    governed.echo(map_text(entries).rstrip("\n"))
+    governed.print_json({"intents": [_entry_as_json(each) for each in entries]})
     return 0
 
 
@@ -171,25 +170,25 @@ def command(ctx: click.Context, /, **given: Any) -> int:
 
 
 @click.command("init")
-@common
-def init_command(options: CommonOptions) -> int:
+@command_in(CommandFolder)
+def init_command(here: CommandFolder) -> int:
     """Set up governance in a folder: create the files it needs."""
     settings = find_settings(find_places(os.environ).settings_file, None, os.environ, {}).settings
     vcs = settings.trace.vcs
-    made = init(options.folder, vcs=vcs)
-    layout = Layout(options.folder, options.folder)
+    made = init(here.folder, vcs=vcs)
+    layout = Layout(here.folder, here.folder)
     changed = [name for name, ours in git_lines(vcs).items() if _update_lines(layout, name, ours)]
     created = f"created {GOVERNANCE_FOLDER}/ ({', '.join(made)})"
     updated = [f"updated for trace.vcs = {vcs}: {', '.join(changed)}"] if changed else []
     other = "ignore" if vcs == "track" else "track"
-    options.echo(
+    here.echo(
         created if made else f"{GOVERNANCE_FOLDER}/ is already complete",
         *updated,
         f"ledger: {_LEDGER[vcs]} (change with: {NAME} config set trace.vcs {other})",
     )
-    options.print_json(
+    here.print_json(
         {
-            "folder": str(options.folder),
+            "folder": str(here.folder),
             "created": list(made),
             "changed": changed,
             "ledger": vcs,

@@ -5,7 +5,6 @@ All of them use `IntentChanger`. `start`, `pause`, `reopen` and `expand` are her
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import click
 from msgspec import Struct
@@ -13,14 +12,7 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.core.text.terminal_text import counted, harmless_line
 from rookery.errors import RookeryError, SettingsError
-from rookery.governance.cli.common import (
-    CommonOptions,
-    GovernedFolder,
-    common,
-    now,
-    open_folder,
-    user_name,
-)
+from rookery.governance.cli.common import GovernedFolder, governed_command, now, user_name
 from rookery.governance.criteria import CHECK_TOOL, check_call_id
 from rookery.governance.intents.intent import (
     LIFECYCLE,
@@ -33,13 +25,13 @@ from rookery.governance.intents.intent import (
     timestamp,
 )
 from rookery.governance.intents.intent_edits import (
-    AddScope,
-    Edit,
-    IntentEdit,
     IntentWriter,
-    SetField,
+    PlannedChange,
+    WrittenChange,
     edits_for,
+    scope_edits,
 )
+from rookery.governance.intents.intent_file import IntentText
 from rookery.governance.intents.leases import Leases
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.records import LedgerEntry, Outcome
@@ -48,15 +40,6 @@ from rookery.governance.scope.scope_patterns import scope_pattern
 
 SHORT_DIGEST = 4
 _REASON = click.option("--reason", default="", help="The reason; it is recorded.")
-
-
-class PlannedChange(Struct, frozen=True, kw_only=True):
-    """The edits to one intent."""
-
-    intent_id: str
-    edits: tuple[Edit, ...]
-    more: dict[str, Any]
-    """Further fields for the ledger."""
 
 
 class MadeChange(Struct, frozen=True, kw_only=True):
@@ -78,23 +61,16 @@ class IntentChanger:
         self._recording: Recording | None = None
 
     def change(
-        self, command: str, plan: Callable[[IntentFile], PlannedChange], *, reason: str = ""
+        self, command: str, plan: Callable[[IntentText], PlannedChange], *, reason: str = ""
     ) -> MadeChange:
         """Apply a change. `plan` returns the edits for the file as it is, or raises."""
-        governed = self._governed
-        planned = plan(governed.usable)
+        plan(self._governed.text)  # what is refused must not create a ledger
         recording = self._open_recording()
-
-        def decide(file: IntentFile) -> Sequence[IntentEdit]:
-            nonlocal planned
-            planned = plan(file)
-            return _edits(planned)
-
-        after = IntentWriter(governed.layout).change(governed.text, _edits(planned), decide)
-        made = self._made_change(governed.file, after.file, planned.intent_id)
-        recording.note(self._entry(command, planned, made, reason))
+        written = IntentWriter(self._governed.layout).change(plan)
+        made = self._made_change(written)
+        recording.note(self._entry(command, written.planned, made, reason))
         recording.close()
-        governed.text = after
+        self._governed.text = written.after
         return made
 
     def note_check(
@@ -123,7 +99,9 @@ class IntentChanger:
             self._recording.ledger.tail()
         return self._recording
 
-    def _made_change(self, before: IntentFile, after: IntentFile, intent_id: str) -> MadeChange:
+    def _made_change(self, written: WrittenChange) -> MadeChange:
+        before, after = written.before.file, written.after.file
+        intent_id = written.planned.intent_id
         old, new = before.find(intent_id), after.find(intent_id)
         assert new is not None, "the writer has checked that it is there"
         active = Leases(self._governed.layout).active(now=now())
@@ -159,34 +137,21 @@ class IntentChanger:
         )
 
 
-@click.command("start")
-@click.argument("intent_id", metavar="ID")
-@_REASON
-@common
-def start_command(options: CommonOptions, intent_id: str, reason: str) -> int:
-    """Start an intent, so that agents can work on it."""
-    governed = open_folder(options)
-    intent = governed.valid_intent(intent_id)
-    made = set_status(governed, "start", intent, reason)
-    unmet = governed.file.unmet(intent)
-    notes = [f"not completed yet: {', '.join(unmet)}"] if unmet else []
-    return print_change(options, made, notes)
-
-
 def _status_command(name: str, text: str) -> click.Command:
     """A command that only changes the status."""
 
     @click.command(name, help=text)
     @click.argument("intent_id", metavar="ID")
     @_REASON
-    @common
-    def run(options: CommonOptions, intent_id: str, reason: str) -> int:
-        governed = open_folder(options)
-        return print_change(options, set_status(governed, name, governed.intent(intent_id), reason))
+    @governed_command
+    def run(governed: GovernedFolder, intent_id: str, reason: str) -> int:
+        find = governed.valid_intent if name == "start" else governed.intent
+        return change_status(governed, name, find(intent_id), reason)
 
     return run
 
 
+start_command = _status_command("start", "Start an intent, so that agents can work on it.")
 pause_command = _status_command("pause", "Pause an intent. It is deselected in running sessions.")
 reopen_command = _status_command("reopen", "Reopen a completed or abandoned intent.")
 
@@ -195,35 +160,33 @@ reopen_command = _status_command("reopen", "Reopen a completed or abandoned inte
 @click.argument("intent_id", metavar="ID")
 @click.argument("patterns", nargs=-1, required=True, metavar="PATTERN...")
 @_REASON
-@common
+@governed_command
 def expand_command(
-    options: CommonOptions, intent_id: str, patterns: Sequence[str], reason: str
+    governed: GovernedFolder, intent_id: str, patterns: Sequence[str], reason: str
 ) -> int:
     """Add files or patterns to the scope of an intent."""
     if wrong := next(filter(None, map(scope_fault, patterns)), ""):
         raise SettingsError(wrong)
-    governed = open_folder(options)
     intent = governed.valid_intent(intent_id)
     new = tuple(dict.fromkeys(each for each in patterns if each not in intent.owned_scope))
     if not new:
-        options.echo(f"{intent.id} already has {_quoted(patterns)} in its scope")
-        options.print_json({"id": intent.id, "added": [], "revision": intent.revision})
+        governed.echo(f"{intent.id} already has {_quoted(patterns)} in its scope")
+        governed.print_json({"id": intent.id, "added": [], "revision": intent.revision})
         return 0
 
-    def plan(file: IntentFile) -> PlannedChange:
-        current = _current(file, intent)
+    def plan(text: IntentText) -> PlannedChange:
+        current = _current(text, intent)
         added = [each for each in new if each not in current.owned_scope]
-        edits: list[Edit] = [AddScope(each) for each in added]
-        edits += [SetField("updated_at", timestamp(now()))] if current.updated_at else []
-        return PlannedChange(intent_id=current.id, edits=tuple(edits), more={"scope_added": added})
+        edits = scope_edits(current, added, at=timestamp(now()))
+        return PlannedChange(intent_id=current.id, edits=edits, more={"scope_added": added})
 
     made = IntentChanger(governed).change("expand", plan, reason=reason)
-    options.echo(
+    governed.echo(
         f"added {_quoted(new)} to {made.after.id} (revision {made.after.revision}, "
         f"digest {_short(made.digest_before)} -> {_short(made.digest_after)})",
         "running tasks must select the intent again",
     )
-    options.print_json(
+    governed.print_json(
         {
             "id": made.after.id,
             "added": list(new),
@@ -236,32 +199,26 @@ def expand_command(
     return 0
 
 
-def set_status(governed: GovernedFolder, command: str, intent: Intent, reason: str) -> MadeChange:
-    """Change the status of an intent. Raises `RookeryError`."""
+def change_status(governed: GovernedFolder, command: str, intent: Intent, reason: str) -> int:
+    """Change the status of an intent, and print it. Raises `RookeryError`."""
     changer = IntentChanger(governed)
 
-    def plan(file: IntentFile) -> PlannedChange:
-        current = _current(file, intent)
-        edits = edits_for(
-            possible_move(command, current, file),
-            current,
-            at=timestamp(now()),
-            by=changer.by,
-            reason=reason,
-        )
-        return PlannedChange(intent_id=current.id, edits=tuple(edits), more={})
+    def plan(text: IntentText) -> PlannedChange:
+        current = _current(text, intent)
+        step, at = possible_move(command, current, text.file), timestamp(now())
+        edits = edits_for(step, current, at=at, by=changer.by, reason=reason)
+        return PlannedChange(intent_id=current.id, edits=edits)
 
-    return changer.change(command, plan, reason=reason)
-
-
-def print_change(options: CommonOptions, made: MadeChange, notes: Sequence[str] = ()) -> int:
+    made = changer.change(command, plan, reason=reason)
+    unmet = governed.file.unmet(intent) if command == "start" else ()
+    notes = [f"not completed yet: {', '.join(unmet)}"] if unmet else []
     old, new = made.before, made.after
     revision = f" (revision {new.revision})" if old and old.revision != new.revision else ""
-    options.echo(
+    governed.echo(
         f"{new.id} {new.status}{revision}.{tasks_note(made)}",
         *(f"  {harmless_line(note)}" for note in notes),
     )
-    options.print_json(
+    governed.print_json(
         {
             "id": new.id,
             "status": str(new.status),
@@ -269,7 +226,7 @@ def print_change(options: CommonOptions, made: MadeChange, notes: Sequence[str] 
             "revision": new.revision,
             "digest": made.digest_after,
             "running_tasks": made.tasks,
-            "notes": list(notes),
+            "notes": notes,
         }
     )
     return 0
@@ -294,10 +251,6 @@ def possible_move(command: str, intent: Intent, file: IntentFile) -> Move:
     return found
 
 
-def _edits(plan: PlannedChange) -> tuple[IntentEdit, ...]:
-    return tuple(IntentEdit(plan.intent_id, each) for each in plan.edits)
-
-
 def _hint(command: str, intent: Intent) -> str:
     step = first_step(command, intent.status)
     if step is None:
@@ -307,9 +260,9 @@ def _hint(command: str, intent: Intent) -> str:
     return f"{intent.id} is {intent.status}; {run}: {NAME} intents {step.command} {intent.id}"
 
 
-def _current(file: IntentFile, intent: Intent) -> Intent:
+def _current(text: IntentText, intent: Intent) -> Intent:
     """The intent in the file as it is now. Raises `RookeryError` if it was removed."""
-    current = file.find(intent.id)
+    current = text.file.find(intent.id)
     if current is None:
         raise RookeryError(f"{intent.id} was removed from the file just now; nothing was changed.")
     return current

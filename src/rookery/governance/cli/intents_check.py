@@ -17,14 +17,7 @@ from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.text.terminal_text import aligned, counted, harmless_line
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import SettingsError, ToolError
-from rookery.governance.cli.common import (
-    FINDINGS,
-    CommonOptions,
-    GovernedFolder,
-    common,
-    now,
-    open_folder,
-)
+from rookery.governance.cli.common import FINDINGS, GovernedFolder, governed_command, now
 from rookery.governance.git_history import CommittedChange, CommittedChanges, trailer_intents
 from rookery.governance.intents.intent import Intent, digest, selectable
 from rookery.governance.layout import find_layout
@@ -63,9 +56,9 @@ SHORT_REVISION = 12
 )
 @click.option("--range", "revisions", metavar="A..B", help="Check commits by their Intent: lines.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@common
+@governed_command
 def check_command(
-    options: CommonOptions,
+    governed: GovernedFolder,
     intent_id: str | None,
     line: str | None,
     staged: bool,
@@ -79,17 +72,16 @@ def check_command(
         raise SettingsError("Give paths, or one of --command, --staged and --range.")
     if message and not staged:
         raise SettingsError("--message needs --staged.")
-    governed = open_folder(options)
     if revisions is not None:
-        return check_range(options, governed, revisions, intent_id)
+        return check_range(governed, revisions, intent_id)
     if staged:
-        return check_staged(options, governed, intent_id, message)
+        return check_staged(governed, intent_id, message)
     if intent_id is None:
         raise SettingsError("Give an intent: --intent ID.")
     intent = governed.valid_intent(intent_id)
     if line is not None:
-        return _check_command(options, governed, intent, line)
-    return _check_paths(options, governed, intent, paths)
+        return _check_command(governed, intent, line)
+    return _check_paths(governed, intent, paths)
 
 
 def rules_of(governed: GovernedFolder, intent: Intent) -> ScopeRules:
@@ -150,24 +142,22 @@ def as_json(finding: PathFinding) -> dict[str, object]:
     }
 
 
-def check_staged(
-    options: CommonOptions, governed: GovernedFolder, intent_id: str | None, message: Path | None
-) -> int:
+def check_staged(governed: GovernedFolder, intent_id: str | None, message: Path | None) -> int:
     git = CommittedChanges(governed.layout)
     change = git.staged()
     text = message.read_text(encoding="utf-8", errors="replace") if message else ""
     named = (intent_id,) if intent_id else trailer_intents(text)
     if not change.files or (not named and git.is_governance_only(change)):
         what = f"nothing but {GOVERNANCE_FOLDER}/" if change.files else "nothing"
-        options.echo(f"{what} is staged, which needs no intent")
-        options.print_json({"intent": None, "intents": [], "targets": [], "ok": True})
+        governed.echo(f"{what} is staged, which needs no intent")
+        governed.print_json({"intent": None, "intents": [], "targets": [], "ok": True})
         return 0
     if message and not named:
         print(
             f"Error: The message has no line such as `Intent: INT-001` (see {NAME} intents list).",
             file=sys.stderr,
         )
-        options.print_json({"intent": None, "intents": [], "targets": [], "ok": False})
+        governed.print_json({"intent": None, "intents": [], "targets": [], "ok": False})
         return FINDINGS
     source = " (from the message)" if message and not intent_id else ""
     if not named:
@@ -176,8 +166,8 @@ def check_staged(
     intents = [governed.valid_intent(each) for each in named]
     found = _best([git.judge_change(change, rules_of(governed, each)) for each in intents])
     ids = [each.id for each in intents]
-    options.echo(f"{', '.join(ids)}{source}  {counts(found)}", *rows(not_fine(found)))
-    options.print_json(
+    governed.echo(f"{', '.join(ids)}{source}  {counts(found)}", *rows(not_fine(found)))
+    governed.print_json(
         {
             "intent": ids[0],
             "intents": ids,
@@ -188,28 +178,22 @@ def check_staged(
     return 0 if all_fine(found) else FINDINGS
 
 
-def check_range(
-    options: CommonOptions, governed: GovernedFolder, revisions: str, intent_id: str | None
-) -> int:
+def check_range(governed: GovernedFolder, revisions: str, intent_id: str | None) -> int:
     git = CommittedChanges(governed.layout)
-    results = [
-        _check_commit(options, governed, git, each, intent_id) for each in git.commits(revisions)
-    ]
+    results = [_check_commit(governed, git, each, intent_id) for each in git.commits(revisions)]
     bad = sum(not each["ok"] for each in results)
-    options.echo(f"{counted(len(results), 'commit')}, {bad} with findings")
-    options.print_json({"commits": results, "ok": not bad})
+    governed.echo(f"{counted(len(results), 'commit')}, {bad} with findings")
+    governed.print_json({"commits": results, "ok": not bad})
     return FINDINGS if bad else 0
 
 
-def _check_paths(
-    options: CommonOptions, governed: GovernedFolder, intent: Intent, paths: Sequence[str]
-) -> int:
+def _check_paths(governed: GovernedFolder, intent: Intent, paths: Sequence[str]) -> int:
     named = [NamedPath(path, Op.MODIFY) for path in paths]
     found = judge_paths(
-        governed.layout, rules_of(governed, intent), named, cwd=os.fspath(options.folder)
+        governed.layout, rules_of(governed, intent), named, cwd=os.fspath(governed.folder)
     )
-    options.echo(*_selectable_note(intent), *rows(found))
-    options.print_json(
+    governed.echo(*_selectable_note(intent), *rows(found))
+    governed.print_json(
         {
             "intent": intent.id,
             "selectable": selectable(intent, now()),
@@ -220,20 +204,18 @@ def _check_paths(
     return 0 if all_fine(found) else FINDINGS
 
 
-def _check_command(
-    options: CommonOptions, governed: GovernedFolder, intent: Intent, line: str
-) -> int:
+def _check_command(governed: GovernedFolder, intent: Intent, line: str) -> int:
     ctx = _call_context(governed, intent)
-    action = _action(governed, line, os.fspath(options.folder))
+    action = _action(governed, line, os.fspath(governed.folder))
     verdict = judge_call(_call(line), action, ctx, governed.layout)
     reach, found = verdict.reach or Reach(kind=ReachKind.UNBOUNDED), verdict.findings
     refusals = [each.refusal for each in verdict.objections if each.finding is None]
     ok = all_fine(found) and not refusals
     allowed = _allowing_rules(ctx, action) if ok else ""
-    options.echo(*_selectable_note(intent), *_command_rows(reach, found, line))
-    options.echo(*([f"  allowed by {harmless_line(allowed)}"] if allowed else []))
-    options.echo(*(f"  {each.code}  {harmless_line(each.message)}" for each in refusals))
-    options.print_json(
+    governed.echo(*_selectable_note(intent), *_command_rows(reach, found, line))
+    governed.echo(*([f"  allowed by {harmless_line(allowed)}"] if allowed else []))
+    governed.echo(*(f"  {each.code}  {harmless_line(each.message)}" for each in refusals))
+    governed.print_json(
         {
             "intent": intent.id,
             "selectable": selectable(intent, now()),
@@ -344,7 +326,6 @@ def intent_of_commit(folder: Path) -> str:
 
 
 def _check_commit(
-    options: CommonOptions,
     governed: GovernedFolder,
     git: CommittedChanges,
     change: CommittedChange,
@@ -355,16 +336,16 @@ def _check_commit(
     head = f"{change.revision[:SHORT_REVISION]}"
     result: dict[str, object] = {"commit": change.revision, "intents": list(ids), "targets": []}
     if not change.files or (not ids and git.is_governance_only(change)):
-        options.echo(f"{head}  no files that need an intent")
+        governed.echo(f"{head}  no files that need an intent")
         return {**result, "problem": None, "ok": True}
     problem = _problem(governed, ids)
     if problem:
-        options.echo(f"{head}  {harmless_line(problem)}: {harmless_line(change.subject)}")
+        governed.echo(f"{head}  {harmless_line(problem)}: {harmless_line(change.subject)}")
         return {**result, "problem": problem, "ok": False}
     found = _best(
         [git.judge_change(change, rules_of(governed, governed.intent(each))) for each in ids]
     )
-    options.echo(f"{head}  {', '.join(ids)}  {counts(found)}", *rows(not_fine(found)))
+    governed.echo(f"{head}  {', '.join(ids)}  {counts(found)}", *rows(not_fine(found)))
     targets = [as_json(each) for each in found]
     return {**result, "targets": targets, "problem": None, "ok": all_fine(found)}
 

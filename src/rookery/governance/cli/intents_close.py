@@ -12,31 +12,27 @@ from rookery.engine.ports.checks import CheckResult
 from rookery.errors import RookeryError, SettingsError
 from rookery.governance.cli.common import (
     FINDINGS,
-    CommonOptions,
     GovernedFolder,
     ask,
-    common,
+    governed_command,
     is_interactive,
     now,
-    open_folder,
 )
 from rookery.governance.cli.intents_changes import (
     IntentChanger,
-    PlannedChange,
+    change_status,
     possible_move,
-    print_change,
-    set_status,
     tasks_note,
 )
 from rookery.governance.criteria import check_criterion, criterion_id
 from rookery.governance.intents.intent import (
     Criterion,
     Intent,
-    IntentFile,
     LastVerification,
     timestamp,
 )
-from rookery.governance.intents.intent_edits import SetVerification, edits_for
+from rookery.governance.intents.intent_edits import PlannedChange, SetVerification, edits_for
+from rookery.governance.intents.intent_file import IntentText
 
 WIDTH = 60
 
@@ -73,9 +69,9 @@ class Checked(Struct, frozen=True, kw_only=True):
     metavar="ID",
     help="Confirm a criterion that no command can check, such as A2. Repeatable.",
 )
-@common
+@governed_command
 def close_command(
-    options: CommonOptions,
+    governed: GovernedFolder,
     intent_id: str,
     abandon: bool,
     force: bool,
@@ -84,31 +80,26 @@ def close_command(
 ) -> int:
     """Complete an intent. Its acceptance criteria are checked first; each command is shown
     before it runs."""
-    governed = open_folder(options)
     if force and not reason.strip():
         raise SettingsError("--force needs --reason.")
     if abandon:
-        return print_change(
-            options, set_status(governed, "abandon", governed.intent(intent_id), reason)
-        )
+        return change_status(governed, "abandon", governed.intent(intent_id), reason)
     intent = governed.valid_intent(intent_id)
     possible_move("close", intent, governed.usable)
     if force:
-        return print_change(options, set_status(governed, "close", intent, f"forced: {reason}"))
-    return _Closing(governed, options, intent, reason, met).close()
+        return change_status(governed, "close", intent, f"forced: {reason}")
+    return _Closing(governed, intent, reason, met).close()
 
 
 class _Closing:
     def __init__(
         self,
         governed: GovernedFolder,
-        options: CommonOptions,
         intent: Intent,
         reason: str,
         met: Sequence[str],
     ) -> None:
         self._governed = governed
-        self._options = options
         self._intent = intent
         self._reason = reason
         self._changer = IntentChanger(governed)
@@ -138,16 +129,16 @@ class _Closing:
             return self._stay_open(checked, failed, unmet)
         held = [each.numbered.id for each in checked] + [each.id for each in self._manual]
         made = self._changer.change(
-            "close", lambda file: self._plan(file, checked, held), reason=self._reason
+            "close", lambda text: self._plan(text, checked, held), reason=self._reason
         )
-        self._options.echo(f"{made.after.id} {made.after.status}.{tasks_note(made)}")
+        self._governed.echo(f"{made.after.id} {made.after.status}.{tasks_note(made)}")
         self._report(str(made.after.status), checked, unmet)
         return 0
 
     @property
     def _is_interactive(self) -> bool:
         """Whether the user can be asked: at a terminal and without `--json`."""
-        return is_interactive() and not self._options.as_json
+        return is_interactive() and not self._governed.as_json
 
     def _require_person(self) -> None:
         """Refuse before the checks run if a criterion needs a person and there is none to ask."""
@@ -182,7 +173,7 @@ class _Closing:
 
         if not self._checks:
             return []
-        self._options.echo(f"running {counted(len(self._checks), 'check')}")
+        self._governed.echo(f"running {counted(len(self._checks), 'check')}")
         return anyio.run(self._run_checks)
 
     async def _run_checks(self) -> list[Checked]:
@@ -207,16 +198,16 @@ class _Closing:
         return done
 
     def _print_start(self, head: str) -> None:
-        if not (self._options.quiet or self._options.as_json):
+        if not (self._governed.quiet or self._governed.as_json):
             print(head, end="", flush=True)
 
     def _print_result(self, head: str, result: CheckResult) -> None:
-        paint = self._options.paint
+        paint = self._governed.paint
         word = paint.green("ok") if result.ok else paint.red(_failure_text(result))
         dots = "." * max(3, WIDTH - cells_of(head))
-        self._options.echo(f"{dots} {word} ({result.seconds:.1f} s)")
+        self._governed.echo(f"{dots} {word} ({result.seconds:.1f} s)")
         if not result.ok:
-            self._options.echo(*(f"    {harmless_line(line)}" for line in result.tail))
+            self._governed.echo(*(f"    {harmless_line(line)}" for line in result.tail))
 
     def _is_met(self, numbered: Numbered) -> bool:
         if numbered.id in self._met:
@@ -230,7 +221,7 @@ class _Closing:
         if checked:
             held = [each.numbered.id for each in checked if each.result.ok]
             verification = self._verification(checked, held, ok=not failed)
-            self._changer.change("verify", lambda file: self._plan_verification(file, verification))
+            self._changer.change("verify", lambda text: self._plan_verification(text, verification))
         what = (
             f"{counted(len(failed), 'check')} failed"
             if failed
@@ -241,32 +232,23 @@ class _Closing:
         return FINDINGS
 
     def _plan(
-        self, file: IntentFile, checked: Sequence[Checked], held: Sequence[str]
+        self, text: IntentText, checked: Sequence[Checked], held: Sequence[str]
     ) -> PlannedChange:
-        current = self._unchanged(file)
-        step = possible_move("close", current, file)
-        edits = edits_for(
-            step, current, at=timestamp(now()), by=self._changer.by, reason=self._reason
-        )
-        proof = self._verification(checked, held, ok=True)
-        extra = {"checks": len(checked), "met_by_person": [each.id for each in self._manual]}
-        return PlannedChange(
-            intent_id=current.id,
-            edits=(*edits, *([SetVerification(proof)] if held else [])),
-            more=extra,
-        )
+        current = self._unchanged(text)
+        step, at = possible_move("close", current, text.file), timestamp(now())
+        edits = edits_for(step, current, at=at, by=self._changer.by, reason=self._reason)
+        proof = SetVerification(self._verification(checked, held, ok=True))
+        more = {"checks": len(checked), "met_by_person": [each.id for each in self._manual]}
+        edits = (*edits, proof) if held else edits
+        return PlannedChange(intent_id=current.id, edits=edits, more=more)
 
-    def _plan_verification(self, file: IntentFile, verification: LastVerification) -> PlannedChange:
-        current = self._unchanged(file)
-        return PlannedChange(
-            intent_id=current.id,
-            edits=(SetVerification(verification),),
-            more={"ok": verification.ok},
-        )
+    def _plan_verification(self, text: IntentText, result: LastVerification) -> PlannedChange:
+        edits, more = (SetVerification(result),), {"ok": result.ok}
+        return PlannedChange(intent_id=self._unchanged(text).id, edits=edits, more=more)
 
-    def _unchanged(self, file: IntentFile) -> Intent:
+    def _unchanged(self, text: IntentText) -> Intent:
         """The intent that was checked. Raises `RookeryError` if the file was edited since."""
-        if file is not self._governed.file:
+        if text.data != self._governed.text.data:
             raise RookeryError(
                 f"The intent file changed while {self._intent.id} was being closed, "
                 "so it was not closed. Check the file, then close it again."
@@ -281,7 +263,7 @@ class _Closing:
 
     def _report(self, status: str, checked: Sequence[Checked], unmet: Sequence[Numbered]) -> None:
         not_met = {each.id for each in unmet}
-        self._options.print_json(
+        self._governed.print_json(
             {
                 "id": self._intent.id,
                 "status": status,

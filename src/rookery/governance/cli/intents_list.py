@@ -12,7 +12,7 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.core.refusals import Problem
 from rookery.core.text.terminal_text import Paint, aligned, cells_of, counted, harmless_line
-from rookery.governance.cli.common import CommonOptions, GovernedFolder, common, now, open_folder
+from rookery.governance.cli.common import GovernedFolder, governed_command, now
 from rookery.governance.cli.intents_validate import problems_of
 from rookery.governance.criteria import CriterionStanding, criteria_standing
 from rookery.governance.intents.intent import (
@@ -60,23 +60,22 @@ class _IntentDetails(Struct, frozen=True, kw_only=True):
 )
 @click.option("--tag", "tags", multiple=True, help="Filter by tag. Repeatable.")
 @click.option("--touching", metavar="PATH", help="Only intents that may change this file.")
-@common
+@governed_command
 def list_command(
-    options: CommonOptions, statuses: Sequence[str], tags: Sequence[str], touching: str | None
+    governed: GovernedFolder, statuses: Sequence[str], tags: Sequence[str], touching: str | None
 ) -> int:
     """List the intents: in progress first, closed ones last."""
-    governed = open_folder(options)
     found = [
         each
         for each in sort_intents(governed.usable.intents)
         if (not statuses or str(each.status) in statuses)
         and set(tags) <= set(each.tags)
-        and (touching is None or _owns(governed, each, touching, options.folder))
+        and (touching is None or _owns(governed, each, touching, governed.folder))
     ]
     done = activity(oldest(governed.layout.folder))
     problems = problems_of(governed)
-    options.echo(*_table(found, done, options.paint), _total(found, governed, problems))
-    options.print_json(
+    governed.echo(*_table(found, done, governed.paint), _total(found, governed, problems))
+    governed.print_json(
         {
             "intents": [_as_json(each, done, governed) for each in found],
             "problems": [each.to_json() for each in problems],
@@ -98,13 +97,12 @@ def format_scope(intent: Intent) -> str:
 
 @click.command("show")
 @click.argument("intent_id", metavar="ID")
-@common
-def show_command(options: CommonOptions, intent_id: str) -> int:
+@governed_command
+def show_command(governed: GovernedFolder, intent_id: str) -> int:
     """Show an intent: its scope, its acceptance criteria and the recorded changes."""
-    governed = open_folder(options)
     details = _load_details(governed, governed.intent(intent_id))
-    options.echo(*_lines(details))
-    options.print_json(_details_as_json(details, governed))
+    governed.echo(*_lines(details))
+    governed.print_json(_details_as_json(details, governed))
     return 0
 
 

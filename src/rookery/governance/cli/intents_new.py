@@ -14,15 +14,8 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.core.text.terminal_text import aligned, counted
 from rookery.errors import RookeryError, SettingsError
-from rookery.governance.cli.common import (
-    CommonOptions,
-    ask,
-    common,
-    is_interactive,
-    now,
-    open_folder,
-)
-from rookery.governance.cli.intents_changes import IntentChanger, PlannedChange, scope_fault
+from rookery.governance.cli.common import GovernedFolder, ask, governed_command, is_interactive, now
+from rookery.governance.cli.intents_changes import IntentChanger, scope_fault
 from rookery.governance.intents.file_nodes import Fault
 from rookery.governance.intents.intent import (
     Constraint,
@@ -33,8 +26,8 @@ from rookery.governance.intents.intent import (
     Verify,
     timestamp,
 )
-from rookery.governance.intents.intent_edits import AddIntent
-from rookery.governance.intents.intent_file import LONGEST_NAME
+from rookery.governance.intents.intent_edits import AddIntent, PlannedChange
+from rookery.governance.intents.intent_file import LONGEST_NAME, IntentText
 from rookery.governance.intents.intent_parts import LONGEST_CONSTRAINT
 from rookery.governance.scope.locations import FilesInScope
 
@@ -110,9 +103,9 @@ class IntentDraft(Struct, frozen=True, kw_only=True):
     "--depends-on", multiple=True, metavar="ID", help="Intents that must be completed first."
 )
 @click.option("--parent", default="", metavar="ID", help="The parent intent.")
-@common
+@governed_command
 def new_command(
-    options: CommonOptions,
+    governed: GovernedFolder,
     name: str | None,
     intent_id: str,
     scope: Sequence[str],
@@ -125,7 +118,6 @@ def new_command(
 ) -> int:
     """Create an intent. Without options, it asks for each field."""
     _require_valid_id(intent_id)
-    governed = open_folder(options)
     by_questions = name is None and not (scope or criteria or checks or constraints)
     if by_questions and is_interactive():
         _free_id(governed.usable, intent_id)  # fail before the user types answers
@@ -144,14 +136,14 @@ def new_command(
         )
     _require_valid(draft)
 
-    def plan(file: IntentFile) -> PlannedChange:
-        chosen = _free_id(file, intent_id)
+    def plan(text: IntentText) -> PlannedChange:
+        chosen = _free_id(text.file, intent_id)
         edit = AddIntent(_intent(chosen, draft))
         return PlannedChange(intent_id=chosen, edits=(edit,), more={"name": draft.name})
 
     with _command_on_error(draft) if by_questions else nullcontext():
         made = IntentChanger(governed).change("new", plan)
-    _print_created(options, made.after, FilesInScope(governed.layout.root))
+    _print_created(governed, made.after, FilesInScope(governed.layout.root))
     return 0
 
 
@@ -285,7 +277,7 @@ def _intent(intent_id: str, draft: IntentDraft) -> Intent:
     )
 
 
-def _print_created(options: CommonOptions, intent: Intent, files: FilesInScope) -> None:
+def _print_created(governed: GovernedFolder, intent: Intent, files: FilesInScope) -> None:
     scope = [
         ["  scope", each, "" if each[:1] == "!" else _matches(files, each)]
         for each in intent.owned_scope
@@ -295,12 +287,12 @@ def _print_created(options: CommonOptions, intent: Intent, files: FilesInScope) 
         for each in intent.acceptance_criteria
     ]
     rows = [*scope, *criteria]
-    options.echo(
+    governed.echo(
         f"{intent.id} created, status {intent.status}",
         *(aligned(rows) if rows else []),
         f"start it with: {NAME} intents start {intent.id}",
     )
-    options.print_json(
+    governed.print_json(
         {
             "id": intent.id,
             "name": intent.name,

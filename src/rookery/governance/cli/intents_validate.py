@@ -14,15 +14,7 @@ from rookery.core.limits import KIB, MIB
 from rookery.core.refusals import Finding, Health, Problem, Severity
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import Paint, counted, harmless, harmless_line
-from rookery.governance.cli.common import (
-    FINDINGS,
-    WARNINGS,
-    CommonOptions,
-    GovernedFolder,
-    common,
-    now,
-    open_folder,
-)
+from rookery.governance.cli.common import FINDINGS, WARNINGS, GovernedFolder, governed_command, now
 from rookery.governance.external_hooks.hook_files import (
     HookPlaces,
     KnownHook,
@@ -130,19 +122,18 @@ class CheckedFile(Struct, frozen=True, kw_only=True):
 
 @click.command("validate")
 @click.option("--strict", is_flag=True, help="Exit with 3 if there are only warnings.")
-@common
-def validate_command(options: CommonOptions, strict: bool) -> int:
+@governed_command
+def validate_command(governed: GovernedFolder, strict: bool) -> int:
     """Validate the governance files and list all problems."""
-    governed = open_folder(options)
     checked = check_files(governed)
     problems = [problem for each in checked for problem in each.problems]
     errors = sum(each.severity is Severity.ERROR for each in problems)
     warnings = len(problems) - errors
-    options.echo(
-        *(line for each in checked for line in _lines(each, options.paint)),
+    governed.echo(
+        *(line for each in checked for line in _lines(each, governed.paint)),
         f"{counted(errors, 'error')}, {counted(warnings, 'warning')}{_broken(governed)}",
     )
-    options.print_json(
+    governed.print_json(
         {
             "files": [{"file": each.file, "holds": each.holds} for each in checked],
             "problems": [each.to_json() for each in problems],

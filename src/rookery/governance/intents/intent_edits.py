@@ -57,13 +57,19 @@ class SetVerification(Struct, frozen=True):
 Edit: TypeAlias = SetField | AddScope | AddHistory | SetVerification | AddIntent
 
 
-class IntentEdit(Struct, frozen=True):
+class PlannedChange(Struct, frozen=True, kw_only=True):
+    """The edits to one intent."""
+
     intent_id: str
-    edit: Edit
+    edits: Sequence[Edit]
+    more: dict[str, Any] = {}
+    """Further fields for the ledger."""
 
 
-Decide = Callable[[IntentFile], Sequence[IntentEdit]]
-"""Returns the edits to make to a file, or raises if there must be none."""
+class WrittenChange(Struct, frozen=True, kw_only=True):
+    planned: PlannedChange
+    before: IntentText
+    after: IntentText
 
 
 class IntentWriter:
@@ -77,16 +83,18 @@ class IntentWriter:
         self._name = layout.shown(layout.intent_file)
         self._now = now
 
-    def change(self, seen: IntentText, edits: Sequence[IntentEdit], decide: Decide) -> IntentText:
-        """Write the edits made for the file as `seen`; if it has changed since, `decide` is
-        called again. Raises `RookeryError` or `LockTimeout` and changes nothing then."""
+    def change(self, plan: Callable[[IntentText], PlannedChange]) -> WrittenChange:
+        """Write what `plan` returns for the file as it is now, or raises if there must be no
+        change. Raises `RookeryError` or `LockTimeout` and changes nothing then."""
         with file_lock(self._layout.own_folder(self._layout.locks) / "intents"):
-            current = self._read()
-            if current.data != seen.data:
-                edits = decide(current.file)
-            result = self._apply_edits(current, edits)
-            self._write(current.data, result.data)
-        return result
+            before = after = self._read()
+            if before.root is None or not before.file.usable:
+                raise self._not_written("it has errors; see: rookery intents validate")
+            planned = plan(before)
+            for edit in planned.edits:
+                after = self._apply(after, planned.intent_id, edit)
+            self._write(before.data, after.data)
+        return WrittenChange(planned=planned, before=before, after=after)
 
     def _read(self) -> IntentText:
         try:
@@ -95,34 +103,26 @@ class IntentWriter:
             raise self._not_written(f"it cannot be read ({error})") from error
         return parse_intents(data, self._name, now=self._now())
 
-    def _apply_edits(self, current: IntentText, edits: Sequence[IntentEdit]) -> IntentText:
-        text = current
-        for each in edits:
-            if text.root is None or not text.file.usable:
-                raise self._not_written("it has errors; see: rookery intents validate")
-            after = apply_edit(text.data.decode("utf-8-sig"), text.root, each.intent_id, each.edit)
-            bom = _BOM if current.data.startswith(_BOM) else b""
-            result = parse_intents(bom + after.encode(), self._name, now=self._now())
-            self._check(text.file, result.file, each)
-            text = result
-        return text
-
-    def _check(self, before: IntentFile, after: IntentFile, made: IntentEdit) -> None:
-        """Check that the edit had exactly the expected effect and caused no new error."""
-        wanted = [_expected_after(intent, made) for intent in before.intents]
-        if isinstance(made.edit, AddIntent):
-            wanted.append(made.edit.intent)
-        if not after.usable or list(after.intents) != wanted or after.policy != before.policy:
+    def _apply(self, text: IntentText, intent_id: str, edit: Edit) -> IntentText:
+        """Apply an edit. Checks that it had exactly the expected effect and caused no new error."""
+        assert text.root is not None, "the text before was usable"
+        bom = _BOM if text.data.startswith(_BOM) else b""
+        spelled = apply_edit(text.data.decode("utf-8-sig"), text.root, intent_id, edit)
+        result = parse_intents(bom + spelled.encode(), self._name, now=self._now())
+        before, after = text.file, result.file
+        if (
+            not after.usable
+            or list(after.intents) != _expected_intents(before, intent_id, edit)
+            or after.policy != before.policy
+        ):
             raise self._not_written(
                 "it is written in a way that only you can change; edit it yourself"
             )
-        new = [each for each in after.errors if each.intent_id == made.intent_id]
-        old = {each.code for each in before.errors if each.intent_id == made.intent_id}
-        for problem in new:
-            if problem.code not in old:
-                raise self._not_written(
-                    f"{problem.intent_id} would have an error: {problem.message}"
-                )
+        old = {each.code for each in before.errors if each.intent_id == intent_id}
+        for problem in after.errors:
+            if problem.intent_id == intent_id and problem.code not in old:
+                raise self._not_written(f"{intent_id} would have an error: {problem.message}")
+        return result
 
     def _write(self, before: bytes, after: bytes) -> None:
         path = self._layout.intent_file.resolve(strict=True)
@@ -225,6 +225,11 @@ def edits_for(move: Move, intent: Intent, *, at: str, by: str, reason: str) -> S
     return (SetField("status", str(move.after)), *raised, *dated, AddHistory(change))
 
 
+def scope_edits(intent: Intent, added: Sequence[str], *, at: str) -> Sequence[Edit]:
+    dated = [SetField("updated_at", at)] if intent.updated_at else []
+    return (*map(AddScope, added), *dated)
+
+
 def expected_intent(intent: Intent, edit: Edit) -> Intent:
     """The intent as it must be parsed after the edit."""
     match edit:
@@ -262,10 +267,10 @@ def apply_edit(text: str, root: MapNode, intent_id: str, edit: Edit) -> str:
             return editor.with_field(node, "last_verification", _flow(to_builtins(result)))
 
 
-def _expected_after(intent: Intent, made: IntentEdit) -> Intent:
-    if isinstance(made.edit, AddIntent) or intent.id != made.intent_id:
-        return intent
-    return expected_intent(intent, made.edit)
+def _expected_intents(file: IntentFile, intent_id: str, edit: Edit) -> list[Intent]:
+    if isinstance(edit, AddIntent):
+        return [*file.intents, edit.intent]
+    return [expected_intent(each, edit) if each.id == intent_id else each for each in file.intents]
 
 
 def _find_node(root: MapNode, intent_id: str) -> MapNode:
