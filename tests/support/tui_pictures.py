@@ -7,7 +7,8 @@ from pathlib import Path
 import anyio
 
 from rookery.core.commands import OpenTask
-from rookery.tui.app import FullScreen, StartOptions
+from rookery.tui.app import FullScreen
+from rookery.tui.task_controller import StartOptions
 from rookery.tui.theme import DARK, LIGHT
 from support.scripted_host import ScriptedHost
 from support.tui_intent_scenes import asking_beyond_the_scope

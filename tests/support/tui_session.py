@@ -11,9 +11,10 @@ from textual.pilot import Pilot
 
 from rookery.core.commands import OpenTask
 from rookery.core.facts import Answered, Asked
-from rookery.tui.app import FullScreen, StartOptions
+from rookery.tui.app import FullScreen
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.composer import Composer
+from rookery.tui.task_controller import StartOptions
 from support.scripted_host import ScriptedHost
 from support.tui_scenes import TASK
 

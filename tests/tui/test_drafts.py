@@ -8,8 +8,9 @@ import pytest
 
 from rookery.core.commands import OpenTask, Rewind
 from rookery.platform.editor import editor_command
-from rookery.tui.app import FullScreen, StartOptions
+from rookery.tui.app import FullScreen
 from rookery.tui.input_files import DraftFile, InputHistory
+from rookery.tui.task_controller import StartOptions
 from rookery.tui.terminal_driver import early_message
 from support.scripted_host import ScriptedHost
 from support.tui_scenes import completed

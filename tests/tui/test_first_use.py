@@ -33,10 +33,11 @@ from rookery.core.limits import KEY_NOT_ACCEPTED, FailureKind
 from rookery.core.modes import Level
 from rookery.core.queries import AskCommands, AskModels, KnownCommand, KnownModel
 from rookery.errors import CommandRejected, StorageError
-from rookery.tui.app import FullScreen, StartOptions
+from rookery.tui.app import FullScreen
 from rookery.tui.input_router import TYPED_AHEAD
 from rookery.tui.pickers import Picker
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen
+from rookery.tui.task_controller import StartOptions
 from support.scripted_host import ScriptedHost
 from support.tui_scenes import (
     COMMAND,

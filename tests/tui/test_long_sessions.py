@@ -31,7 +31,8 @@ from rookery.core.folds.view import View, see
 from rookery.core.folds.view_start import view_start
 from rookery.core.queries import AskViewStart
 from rookery.errors import StorageError
-from rookery.tui.app import FullScreen, StartOptions
+from rookery.tui.app import FullScreen
+from rookery.tui.task_controller import StartOptions
 from support.long_log import turns
 from support.scripted_host import ABOUT, ScriptedHost
 from support.tui_session import Play

@@ -307,8 +307,9 @@ class FullScreenClient:
         return end or RunEnd(Fate.LEFT, code="task_aborted")
 
     def _new_app(self, host: Host) -> "FullScreen":
-        from rookery.tui.app import FullScreen, StartOptions
+        from rookery.tui.app import FullScreen
         from rookery.tui.input_files import DraftFile, InputHistory
+        from rookery.tui.task_controller import StartOptions
         from rookery.tui.terminal_driver import ScreenDriver
 
         ui = self._run.settings.ui

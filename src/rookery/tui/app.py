@@ -3,7 +3,6 @@
 `FullScreen` binds keys and messages to what they do; it holds no state of the task.
 """
 
-from pathlib import Path
 from typing import ClassVar
 
 from msgspec import Struct
@@ -15,7 +14,7 @@ from textual.events import Event as ScreenEvent
 from textual.worker import WorkerFailed
 
 from rookery.core.asks import APPROVALS, AskKind
-from rookery.core.commands import OpenTask, ReopenTask
+from rookery.core.commands import OpenTask
 from rookery.core.queries import AskAbout
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
@@ -30,10 +29,9 @@ from rookery.tui.own_commands import run_command
 from rookery.tui.own_status import OwnStatus
 from rookery.tui.page import CSS
 from rookery.tui.pickers import Picker, run_in_shell, shell_line
-from rookery.tui.question_queue import Notify
 from rookery.tui.rows.lines import RowKind
 from rookery.tui.session_view import Draft
-from rookery.tui.theme import DARK
+from rookery.tui.task_controller import StartOptions
 from rookery.tui.vim_keys import VimState
 
 SIDE_SCREEN_ACTIONS = (
@@ -45,36 +43,6 @@ SIDE_SCREEN_ACTIONS = (
 SPIN_SECONDS = 0.12
 SHORT_ANSWER = 3
 """Characters of a yes or no. A longer text that is refused is put back into the input area."""
-
-
-class StartOptions(Struct, frozen=True, kw_only=True):
-    """How the app starts."""
-
-    first: OpenTask | ReopenTask | None = None
-    first_message: str = ""
-    """First message to a resumed session."""
-    draft: str = ""
-    """Initial text of the input area."""
-    mode: str = ""
-    once: bool = False
-    """Exit when the task is done."""
-    home: str = ""
-    theme: str = DARK
-    themes: Path | None = None
-    """Folder of the user's own themes."""
-    vim: bool = False
-    """Whether the input area has vim's keys."""
-    status_line: str = ""
-    status_command: str = ""
-    problem: str = ""
-    """Something about the settings that the user should know."""
-    notify: Notify = "auto"
-    suggestion_seconds: float = 60.0
-    """Seconds after which auto-approve picks the first suggestion of a question."""
-    unfolded: bool = False
-    """Show the whole output of every step."""
-    command: str = ""
-    """A slash command to run at the start, by its name."""
 
 
 class LastSession(Struct, frozen=True, kw_only=True):
@@ -101,23 +69,14 @@ class FullScreen(KeyActions):
         inputs: InputHistory | None = None,
         driver: type[Driver] | None = None,
     ) -> None:
-        super().__init__(
-            host,
-            opening.theme,
-            inputs or InputHistory(),
-            home=opening.home,
-            notify=opening.notify,
-            driver=driver,
-        )
+        super().__init__(host, opening, inputs or InputHistory(), driver)
         page = self._page
-        self._opening = opening
         self._early_events: list[ScreenEvent] | None = []
         """Keys and pastes received before the input area had the focus; None afterwards."""
         self._status_updates.mode = opening.mode
         self._own_status = OwnStatus(
             opening.status_line, opening.status_command, page.show_own_status
         )
-        self.themes_folder = opening.themes
         page.composer.vim = VimState() if opening.vim else None
         self._router = InputRouter(
             self,

@@ -2,11 +2,9 @@
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
-from textual.driver import Driver
 from textual.widget import Widget
 
 from rookery.core.asks import AskKind
@@ -16,13 +14,8 @@ from rookery.core.modes import GUARD, Level, next_level
 from rookery.core.queries import AskModes, AskPermissions
 from rookery.errors import CommandRejected
 from rookery.protocol.attend import Fate, RunEnd
-from rookery.protocol.codec import Host
-from rookery.tui.drafting import Drafting
-from rookery.tui.input_files import InputHistory
 from rookery.tui.own_commands import run_command
-from rookery.tui.picker_control import PickerControl
 from rookery.tui.question_page import PLAN_ANSWERS, has_key_problem
-from rookery.tui.question_queue import Notify
 from rookery.tui.rows.lines import RowKind
 from rookery.tui.session_view import BUSY, OpenQuestion
 from rookery.tui.status_updates import REWIND_AGAIN, STOP_AGAIN
@@ -54,25 +47,9 @@ class ChosenLevel(Struct, frozen=True, kw_only=True):
 
 
 class KeyActions(TaskController):
-    def __init__(
-        self,
-        host: Host,
-        theme: str,
-        inputs: InputHistory,
-        *,
-        home: str,
-        notify: Notify,
-        driver: type[Driver] | None,
-    ) -> None:
-        super().__init__(host, theme, inputs, home=home, notify=notify, driver=driver)
-        page = self._page
-        self._picker_control = PickerControl(self, page.slot, page.composer)
-        self.themes_folder: Path | None = None
-        """Where the user's own themes are."""
-        self._drafting = Drafting(self, self, page.composer, inputs)
-        self._level_chosen = ChosenLevel()
-        self._tab_from: Widget | None = None
-        """Where Tab moved to the question from."""
+    _level_chosen = ChosenLevel()
+    _tab_from: Widget | None = None
+    """Where Tab moved to the question from."""
 
     async def action_command(self, name: str) -> None:
         if len(self.screen_stack) <= 1:
@@ -277,7 +254,8 @@ class KeyActions(TaskController):
         """Use the theme, or list all of them."""
         from rookery.tui.screens.setting_screens import ThemeScreen
 
-        for problem in load_themes(self.themes_folder) if self.themes_folder else ():
+        themes = self._opening.themes
+        for problem in load_themes(themes) if themes else ():
             self.toast(str(problem), "warning")
         if not name:
             self.push_screen(ThemeScreen(self))

@@ -94,6 +94,12 @@ MOVING: list[BindingType] = [
     Binding("pagedown", "page(1)", "A page down", show=False),
 ]
 
+
+def taking(what: str) -> list[BindingType]:
+    """The key of a list; `what` says what it does."""
+    return [Binding("enter", "take", what)]
+
+
 CLOSING: list[BindingType] = [
     Binding("escape", "close", "close"),
 ]
@@ -132,10 +138,6 @@ CONFIRM_KEYS: list[BindingType] = [
     Binding("escape", "close", "no"),
 ]
 
-TREE_KEYS: list[BindingType] = [
-    Binding("enter", "take", "open"),
-]
-
 MESSAGE_FIELD_KEYS: list[BindingType] = [
     Binding("shift+enter,alt+enter,ctrl+j", "break_line", "New line", show=False),
 ]
@@ -146,27 +148,7 @@ QUEUE_KEYS: list[BindingType] = [
     Binding("enter,ctrl+s", "keep", "save the change"),
 ]
 
-MODEL_KEYS: list[BindingType] = [
-    Binding("enter", "take", "use it"),
-]
-
-MODE_KEYS: list[BindingType] = [
-    Binding("enter", "take", "switch to it"),
-]
-
-THEME_KEYS: list[BindingType] = [
-    Binding("enter", "take", "use it"),
-]
-
-MEMORY_KEYS: list[BindingType] = [
-    Binding("enter", "take", "open it in your editor"),
-]
-
 PERMISSION_KEYS: list[BindingType] = [
     Binding("enter", "take", "use this level"),
     Binding("ctrl+d", "remove", "remove the rule", priority=True),
-]
-
-INTENT_KEYS: list[BindingType] = [
-    Binding("enter", "take", "select it"),
 ]

@@ -5,14 +5,18 @@
 
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from textual.app import App
 from textual.driver import Driver
 
 from rookery.core.commands import (
     Command,
     Condense,
+    OpenTask,
+    ReopenTask,
     SelectIntent,
     SwitchApproval,
     SwitchMode,
@@ -25,13 +29,15 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.protocol.attend import RunEnd
 from rookery.protocol.codec import Host
 from rookery.tui.attachments import Attachments
+from rookery.tui.drafting import Drafting
 from rookery.tui.input_files import InputHistory
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
+from rookery.tui.picker_control import PickerControl
 from rookery.tui.question_queue import Attention, Notify, Questions
 from rookery.tui.session_view import SessionView, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
-from rookery.tui.theme import THEMES, textual_theme
+from rookery.tui.theme import DARK, THEMES, textual_theme
 from rookery.tui.transcript_updates import Rendering
 
 FRAME_SECONDS = 1 / 15
@@ -93,27 +99,56 @@ T = TypeVar("T")
 FOLLOWING = "following"
 
 
+class StartOptions(Struct, frozen=True, kw_only=True):
+    """How the app starts."""
+
+    first: OpenTask | ReopenTask | None = None
+    first_message: str = ""
+    """First message to a resumed session."""
+    draft: str = ""
+    """Initial text of the input area."""
+    mode: str = ""
+    once: bool = False
+    """Exit when the task is done."""
+    home: str = ""
+    theme: str = DARK
+    themes: Path | None = None
+    """Folder of the user's own themes."""
+    vim: bool = False
+    """Whether the input area has vim's keys."""
+    status_line: str = ""
+    status_command: str = ""
+    problem: str = ""
+    """Something about the settings that the user should know."""
+    notify: Notify = "auto"
+    suggestion_seconds: float = 60.0
+    """Seconds after which auto-approve picks the first suggestion of a question."""
+    unfolded: bool = False
+    """Show the whole output of every step."""
+    command: str = ""
+    """A slash command to run at the start, by its name."""
+
+
 class TaskController(App[RunEnd]):
     """Implements `Controller` and keeps the page up to date."""
 
     def __init__(
         self,
         host: Host,
-        theme: str,
+        opening: StartOptions,
         inputs: InputHistory,
-        *,
-        home: str,
-        notify: Notify,
         driver: type[Driver] | None,
     ) -> None:
         super().__init__(driver_class=driver)
         self._host = host
+        self._opening = opening
+        home = opening.home
         for known in THEMES.values():
             self.register_theme(textual_theme(known))
-        self.theme = theme
+        self.theme = opening.theme
         page = self._page = Page(inputs)
         self._attachments = page.composer.attachments = Attachments(self, page.attached.show, home)
-        self._attention = Attention(self._write, notify, time.monotonic)
+        self._attention = Attention(self._write, opening.notify, time.monotonic)
         self._redraw_pace = RedrawPace(self, self._attention, draw=self._draw, done=self._on_drawn)
         self._session = SessionView(host, self._start_following, self._redraw_pace.schedule)
         self._rendering = Rendering(page.transcript)
@@ -122,6 +157,8 @@ class TaskController(App[RunEnd]):
         self._switcher = TaskSwitcher(
             self, self._session, start=self._start_following, leave=self._leave_task
         )
+        self._picker_control = PickerControl(self, page.slot, page.composer)
+        self._drafting = Drafting(self, self, page.composer, inputs)
 
     @property
     def has_opened(self) -> bool:

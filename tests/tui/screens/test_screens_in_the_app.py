@@ -3,11 +3,12 @@
 import pytest
 
 from rookery.core.commands import Cancel, EditQueue, OpenTask, ReopenTask
-from rookery.tui.app import FullScreen, StartOptions
+from rookery.tui.app import FullScreen
 from rookery.tui.composer import Composer
 from rookery.tui.pickers import Picker
 from rookery.tui.screens.info_screens import CostScreen, HelpScreen
 from rookery.tui.screens.side_screen import SideScreen
+from rookery.tui.task_controller import StartOptions
 from support.tui_screen_scenes import TASKS, answering_host, worked
 from support.tui_waiting import seen, until
 

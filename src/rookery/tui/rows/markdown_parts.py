@@ -31,7 +31,7 @@ class Part(Struct, frozen=True):
     continues: bool = False
     """Whether it continues the block above, without a blank line between them."""
     head: str = ""
-    """StartOptions lines of the block that are needed to parse this part; not shown again."""
+    """First lines of the block that are needed to parse this part; not shown again."""
     table: str = ""
     """The part in which the table started; the column widths come from it."""
     number: int | None = None
