@@ -1,9 +1,8 @@
-"""Modes and levels: what an agent is for, which tools it may use, whether it is governed, and how
-far it may go without asking.
+"""Modes and levels: what an agent is for, which tools it may use, and how far it may go without
+asking.
 
 A mode has groups of tools. Its `edit` group may have a pattern that every changed file must match,
-whichever tool changes it. Patterns are validated when they are read. `RequestedModes` says who may
-turn governance on, and in which order.
+whichever tool changes it. Patterns are validated when they are read.
 
 A session has one level. The gate reads it for every action, so a change applies to the next one.
 Whatever the level is, destructive actions, files outside the workspace and protected files ask.
@@ -38,47 +37,6 @@ def is_hosts_own(path: str) -> bool:
     return any(
         folder == GOVERNANCE_FOLDER and name in _HOST_WRITTEN for folder, name in pairwise(names)
     )
-
-
-class GovernanceMode(StrEnum):
-    AUTO = "auto"
-    OFF = "off"
-    OBSERVE = "observe"
-    ENFORCE = "enforce"
-    REQUIRED = "required"
-
-
-class RequestedModes(Struct, frozen=True, kw_only=True):
-    """The requested governance modes, by source; None if a source says nothing. Nothing inside
-    the workspace is a source."""
-
-    administrator: GovernanceMode | None = None
-    command_line: GovernanceMode | None = None
-    user: GovernanceMode | None = None
-
-    @property
-    def wanted(self) -> GovernanceMode:
-        return self.administrator or self.command_line or self.user or GovernanceMode.AUTO
-
-
-class Latched(Struct, frozen=True, kw_only=True):
-    """The governance mode of a task, from start to end. `notice` is shown to the user once."""
-
-    mode: GovernanceMode
-    notice: str = ""
-
-
-def latched(wishes: RequestedModes, *, there: bool) -> Latched:
-    """`there` says whether the intent file exists."""
-    wanted = wishes.wanted
-    if wanted is GovernanceMode.AUTO:
-        return Latched(mode=GovernanceMode.ENFORCE if there else GovernanceMode.OFF)
-    if wanted is GovernanceMode.OFF and there:
-        return Latched(
-            mode=GovernanceMode.OFF,
-            notice="This project has intents, but governance is turned off in the user's settings.",
-        )
-    return Latched(mode=wanted)
 
 
 DEFAULT = "code"

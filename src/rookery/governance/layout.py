@@ -22,6 +22,17 @@ from rookery.platform.user_folders import Places
 
 if TYPE_CHECKING:
     from rookery.core.refusals import Problem
+    from rookery.core.settings_sections import Governance
+
+
+SWITCHED_OFF = "This project has intents, but governance is turned off in the user's settings."
+
+
+def mode_of_task(wanted: "Governance", *, there: bool) -> "Governance":
+    """The governance mode of a new task, from start to end. `there`: it has an intent file."""
+    if wanted == "auto":
+        return "enforce" if there else "off"
+    return wanted
 
 
 def note_write(folder: Path | None, path: Path, data: bytes) -> None:

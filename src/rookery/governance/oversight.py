@@ -20,7 +20,7 @@ from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Judgement
 from rookery.engine.ports.hooks import SessionHook, StoredJournals, TaskLog
 from rookery.errors import StorageError
-from rookery.governance.layout import Layout, find_layout
+from rookery.governance.layout import SWITCHED_OFF, Layout, find_layout, mode_of_task
 from rookery.platform.user_folders import Places
 
 if TYPE_CHECKING:
@@ -128,15 +128,13 @@ class Oversight(Struct):
 
     def _decide_mode(self, log: TaskLog, has_intents: bool, notice: str) -> bool:
         """Decide once, when the task starts, how it is governed. Returns whether it is."""
-        from rookery.core.modes import GovernanceMode, RequestedModes, latched
-
-        wanted = GovernanceMode(self.settings.governance.mode)
-        decided = latched(RequestedModes(user=wanted), there=has_intents)
-        for text in filter(None, (decided.notice, notice)):
+        mode = mode_of_task(self.settings.governance.mode, there=has_intents)
+        is_off = mode == "off"
+        for text in filter(None, (SWITCHED_OFF if is_off and has_intents else "", notice)):
             log.append(Noted(text=text))
-        if decided.mode in (GovernanceMode.AUTO, GovernanceMode.OFF):
+        if is_off:
             return False
-        log.append(convert({"mode": decided.mode.value}, Governed))
+        log.append(convert({"mode": mode}, Governed))
         return True
 
     async def _begin(self, task: "GovernanceHook", log: TaskLog) -> None:

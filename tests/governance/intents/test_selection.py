@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.modes import GovernanceMode, RequestedModes, latched
 from rookery.core.refusals import Problem, Refusal
+from rookery.core.settings_sections import Governance
 from rookery.governance.intents.intent import (
     LIFECYCLE,
     Criterion,
@@ -20,6 +20,7 @@ from rookery.governance.intents.intent import (
     possible_moves,
 )
 from rookery.governance.intents.selection import select, wanted_id
+from rookery.governance.layout import mode_of_task
 
 NOW = datetime(2026, 2, 20, tzinfo=UTC)
 ONE = Intent(id="INT-001", name="one", status=IntentStatus.IN_PROGRESS, owned_scope=("src/**",))
@@ -178,22 +179,15 @@ def test_the_digest_is_over_what_governs():
     assert len({digest(ONE, policy), *others}) == 6
 
 
-OFF, REQUIRED = GovernanceMode.OFF, GovernanceMode.REQUIRED
-OBSERVE, ENFORCE = GovernanceMode.OBSERVE, GovernanceMode.ENFORCE
-MODES = {
-    "off": (RequestedModes(), False, OFF),
-    "auto": (RequestedModes(), True, ENFORCE),
-    "required": (RequestedModes(user=REQUIRED), False, REQUIRED),
-    "flag": (RequestedModes(user=OFF, command_line=OBSERVE), True, OBSERVE),
-    "administrator": (RequestedModes(administrator=ENFORCE, command_line=OFF), True, ENFORCE),
+MODES: dict[str, tuple[Governance, bool, Governance]] = {
+    "off": ("auto", False, "off"),
+    "auto": ("auto", True, "enforce"),
+    "required": ("required", False, "required"),
+    "observed": ("observe", True, "observe"),
+    "switched off": ("off", True, "off"),
 }
 
 
-@pytest.mark.parametrize(("requested", "there", "mode"), MODES.values(), ids=MODES)
-def test_the_mode(requested: RequestedModes, there: bool, mode: GovernanceMode):
-    assert latched(requested, there=there).mode is mode
-
-
-def test_switching_governance_off_despite_intents_is_reported_once():
-    assert latched(RequestedModes(user=OFF), there=True).notice
-    assert not latched(RequestedModes(user=OFF), there=False).notice
+@pytest.mark.parametrize(("wanted", "there", "mode"), MODES.values(), ids=MODES)
+def test_the_mode(wanted: Governance, there: bool, mode: Governance):
+    assert mode_of_task(wanted, there=there) == mode

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.cli.command_line import json_option
-from rookery.core.modes import GovernanceMode, RequestedModes, latched
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import aligned, harmless, visible_line
 from rookery.core.tool_traits import traits_of
@@ -34,7 +33,7 @@ from rookery.governance.external_hooks.hook_files import (
 from rookery.governance.external_hooks.hook_runner import HookRunner
 from rookery.governance.external_hooks.hook_runs import ExternalHooks
 from rookery.governance.external_hooks.hook_trust import HookTrust
-from rookery.governance.layout import find_layout, hook_trust_file
+from rookery.governance.layout import find_layout, hook_trust_file, mode_of_task
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import GAP, confirmed
@@ -245,12 +244,11 @@ def test_command(
     found, trust = _hooks_and_trust(folder)
     settings = _settings(folder)
     there = find_layout(folder, folder).layout is not None
-    wanted = RequestedModes(user=GovernanceMode(settings.governance.mode))
     trial = partial(
         run_trial,
         tool=tool or SAMPLE_TOOL,
         fields=fields,
-        mode=latched(wanted, there=there).mode,
+        mode=mode_of_task(settings.governance.mode, there=there),
         env_allow=settings.hooks.env_allow,
     )
     runs, verdict = anyio.run(trial, found, trust, HookEvent(event), folder)
