@@ -28,6 +28,8 @@ from rookery.core.folds.argument_reader import ArgumentReader
 from rookery.core.tool_traits import COMPLETION, FOLLOWUP
 
 COMMAND_TOOL = "execute_command"
+REQUEST = "api_req_started"
+"""The kind of a request's row."""
 SPOKEN: dict[str, tuple[Literal["say", "ask"], str, str]] = {
     COMMAND_TOOL: ("ask", AskKind.COMMAND, "command"),
     FOLLOWUP: ("ask", AskKind.FOLLOWUP, "question"),
@@ -158,6 +160,24 @@ def call_text(name: str, arguments: Mapping[str, Any]) -> str:
     return json.dumps(said, ensure_ascii=False)
 
 
+def payload_in(text: str | None) -> Mapping[str, Any]:
+    """The JSON object in a row's text; empty if there is none."""
+    try:
+        payload = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return {}
+    return payload if isinstance(payload, dict) else {}
+
+
+def diff_stats_in(payload: Mapping[str, Any]) -> tuple[int, int] | None:
+    """How many lines a call's row says are added and removed."""
+    try:
+        stats = payload["diffStats"]
+        return int(stats["added"]), int(stats["removed"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 def diff_in(payload: Mapping[str, Any]) -> str | None:
     """The file changes in a call's row; None if it edits no file. `diff` is the model's text,
     which may not be a diff; `content` is one."""
@@ -199,6 +219,13 @@ class Message(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str | None:
         return self.content.text if isinstance(self.content, Pieces | CallText) else self.content
+
+    @property
+    def failure(self) -> str:
+        """Why the request of this row failed; empty if it did not."""
+        if self.say != REQUEST or "streamingFailedMessage" not in (self.text or ""):
+            return ""
+        return str(payload_in(self.text).get("streamingFailedMessage") or "")
 
     @property
     def open(self) -> bool:
@@ -294,7 +321,7 @@ def request_in_progress(messages: Sequence[Message]) -> bool:
     for message in newest_first(messages):
         if message.say == "api_req_finished":
             return False
-        if message.say == "api_req_started":
+        if message.say == REQUEST:
             return _is_unfinished(message.text)
     return False
 

@@ -4,7 +4,6 @@ Text from the model, a tool or a command must pass through `harmless` or `harmle
 is written.
 """
 
-import json
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -49,6 +48,7 @@ from rookery.core.facts import (
     Waiting,
 )
 from rookery.core.folds.run_tallies import added
+from rookery.core.message import diff_stats_in, payload_in
 from rookery.core.modes import GUARD, Level
 from rookery.core.replies import STOPPED_BY_USER, denied, new_problems, restored_files, sentence_in
 from rookery.core.text.output_preview import lines_in_gap
@@ -377,11 +377,8 @@ def _size_text(characters: int) -> str:
 
 def _diff_stats(text: str) -> str:
     """Number of lines an edit adds and removes, if the payload has them."""
-    try:
-        stats = json.loads(text)["diffStats"]
-        return f" (+{int(stats['added'])} −{int(stats['removed'])})"
-    except (ValueError, KeyError, TypeError):
-        return ""
+    stats = diff_stats_in(payload_in(text))
+    return f" (+{stats[0]} −{stats[1]})" if stats else ""
 
 
 def _reason(end: ToolFinished) -> str:

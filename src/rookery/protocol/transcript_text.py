@@ -4,7 +4,6 @@ All three are made from passages, which come from the same rows every client sho
 are not included. Text from a model, tool or file is made harmless in `passages`.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
@@ -15,7 +14,7 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import Image
 from rookery.core.facts import ToolFinished
-from rookery.core.message import Message, diff_in
+from rookery.core.message import Message, diff_in, payload_in
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.protocol.codec import followup
 
@@ -88,9 +87,8 @@ def _raw_passages(
     text = (row.text or "").strip("\n")
     if first and row.say == "text":
         yield TranscriptPassage(kind=PassageKind.PROMPT, text=text, images=row.images)
-    elif row.say == "api_req_started":
-        if failure := _fields(text).get("streamingFailedMessage"):
-            yield TranscriptPassage(kind=PassageKind.TROUBLE, text=str(failure))
+    elif row.failure:
+        yield TranscriptPassage(kind=PassageKind.TROUBLE, text=row.failure)
     elif row.say == "condense_context":
         note = "Earlier messages were summarised for the model."
         yield TranscriptPassage(kind=PassageKind.NOTE, text=note, below=text)
@@ -116,7 +114,7 @@ def _ask_passages(
 
 
 def _call_passage(row: Message, text: str) -> TranscriptPassage:
-    fields = _fields(text)
+    fields = payload_in(text)
     title = harmless_line(row.title) or harmless_line(str(fields.get("tool", text)))
     diff = row.diff or diff_in(fields) or ""
     below = ""
@@ -151,14 +149,6 @@ def _todo(todo: Any) -> str:
     fields = todo if isinstance(todo, dict) else {}
     box = _BOXES.get(str(fields.get("status")), "[ ]")
     return f"- {box} {fields.get('content', '')}"
-
-
-def _fields(text: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(text)
-    except ValueError:
-        return {}
-    return fields if isinstance(fields, dict) else {}
 
 
 def as_text(items: Iterable[TranscriptPassage], paint: Paint) -> Iterator[str]:

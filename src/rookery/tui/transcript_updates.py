@@ -3,14 +3,13 @@
 Repeated attempts of a request are shown as one row with a count.
 """
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from rookery.core.asks import FAILED_REQUESTS
 from rookery.core.folds.view import View, changes
-from rookery.core.message import Message
+from rookery.core.message import REQUEST, Message
 from rookery.tui.followed_tasks import BACKLOG, SLICE_SECONDS, Following, WatchedTask
 from rookery.tui.rows.lines import ShownRow
 from rookery.tui.transcript_view import TranscriptView
@@ -173,7 +172,7 @@ def _approves_plan(messages: Sequence[Message], answer: Message) -> bool:
     return result is not None and result.text == answer.text
 
 
-_STARTED, _DELAYED = "api_req_started", "api_req_retry_delayed"
+_DELAYED = "api_req_retry_delayed"
 _STOPPED = "resume_task"
 _ABOUT_TRIES = (*FAILED_REQUESTS, _STOPPED)
 
@@ -206,20 +205,14 @@ def last_tries(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _counts_of(run: Sequence[Message]) -> dict[int, int]:
-    failed = sum(map(_has_failed, run))
-    seen = [each.ts for each in run if each.say == _DELAYED or _has_failed(each)]
+    failed = sum(bool(each.failure) for each in run)
+    seen = [each.ts for each in run if each.say == _DELAYED or each.failure]
     return dict.fromkeys(seen, 0) | ({seen[-1]: max(1, failed)} if seen else {})
 
 
 def _is_try(message: Message) -> bool:
-    return message.say in (_STARTED, _DELAYED)
+    return message.say in (REQUEST, _DELAYED)
 
 
 def _is_first(message: Message) -> bool:
-    return message.say == _STARTED and '"attempt"' not in (message.text or "")
-
-
-def _has_failed(message: Message) -> bool:
-    if message.say != _STARTED or "streamingFailedMessage" not in (message.text or ""):
-        return False
-    return bool(json.loads(message.text or "{}").get("streamingFailedMessage"))
+    return message.say == REQUEST and '"attempt"' not in (message.text or "")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from rookery.compat.acp.tool_calls import Wire, fenced
+from rookery.compat.acp.tool_calls import Wire
 from rookery.core.commands import Command, Condense, Rewind
 from rookery.core.facts import Event
 from rookery.core.queries import (
@@ -17,6 +17,7 @@ from rookery.errors import CommandRejected
 from rookery.protocol.client_commands import SlashLines, permissions_text
 from rookery.protocol.codec import Host
 from rookery.protocol.slash_words import ALIASES
+from rookery.protocol.transcript_text import fenced
 
 OWN = (
     KnownCommand(name="undo", description="Undo the last change to files and what followed"),

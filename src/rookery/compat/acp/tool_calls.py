@@ -1,6 +1,5 @@
 """A tool call as an editor shows it: kind, locations, differences and output."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -11,7 +10,9 @@ from msgspec import Struct
 from rookery.core.asks import question_lines
 from rookery.core.blocks import Image, ToolCall
 from rookery.core.facts import Asked, Ending, ToolFinished, ToolStarted
+from rookery.core.message import payload_in
 from rookery.core.tool_traits import COMMAND, FILES, PATHS, ToolGroup, traits_of
+from rookery.protocol.transcript_text import fenced
 
 Wire: TypeAlias = dict[str, Any]
 """An object of the protocol."""
@@ -176,7 +177,7 @@ def output_content(text: str, *, plain: bool) -> list[Wire]:
         cut = f"[… {len(text) - len(cut)} characters left out …]\n{cut}"
     if not cut.strip():
         return []
-    return [content(text_block(fenced(cut) if plain else cut))]
+    return [content(text_block(fenced(cut.rstrip()) if plain else cut))]
 
 
 def absolute(path: str, cwd: str) -> str:
@@ -192,11 +193,8 @@ def _joined(rows: Sequence[str]) -> str:
 
 
 def _file_diffs(payload: str) -> Iterator[tuple[str, str]]:
-    try:
-        said = json.loads(payload) if payload.startswith("{") else {}
-    except ValueError:
-        return
-    if not isinstance(said, dict) or "diffStats" not in said:
+    said = payload_in(payload) if payload.startswith("{") else {}
+    if "diffStats" not in said:
         return
     for each in said.get("batchDiffs") or [said]:
         yield str(each.get("path", "")), str(each.get("content") or "")
@@ -222,10 +220,3 @@ def _paths(arguments: Mapping[str, Any], cwd: str) -> Iterator[str]:
 
 def _exit_code(end: ToolFinished) -> Wire:
     return {} if end.exit_code is None else {"exitCode": end.exit_code}
-
-
-def fenced(text: str, language: str = "") -> str:
-    """The text as code in Markdown."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text.rstrip()}\n{fence}"

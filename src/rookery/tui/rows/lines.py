@@ -82,12 +82,8 @@ def row_kind(message: Message, *, opening: bool = False) -> RowKind:
     if opening:
         return RowKind.USER
     if message.type == "say":
-        if message.say == "api_req_started":
-            return (
-                RowKind.TROUBLE
-                if "streamingFailedMessage" in (message.text or "")
-                else (RowKind.HIDDEN)
-            )
+        if message.failure:
+            return RowKind.TROUBLE
         return _SAYS.get(message.say or "", RowKind.NOTE)
     if message.ask in _CALLS:
         return RowKind.CALL

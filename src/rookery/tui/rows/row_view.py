@@ -1,6 +1,5 @@
 """Renders a row as terminal lines."""
 
-import json
 from collections.abc import Iterable, Iterator
 
 from rich.text import Text
@@ -73,7 +72,9 @@ def _pieces(
         case RowKind.OUTPUT:
             return output_pieces(shown, width, theme)
         case RowKind.TROUBLE:
-            error = clean(_error_text(message)).strip() + _tries_text(shown)
+            error = clean(message.failure or text or "Something went wrong.").strip() + _tries_text(
+                shown
+            )
             mark = Text("  ✗ ", theme.fg(theme.bad))
             return with_margin(text_pieces(error, width - 4, theme.fg(theme.bad)), mark, _FOUR)
         case RowKind.RESULT:
@@ -136,15 +137,6 @@ def _thinking_lines(text: str, width: int, theme: Theme) -> Iterator[Text]:
     rows = text.split("\n")[-THOUGHT_LINES:]
     tail = [part for row in rows for part in wrapped(Text(row, ink), width - 4)]
     yield from indented(tail[-THOUGHT_LINES:], _FOUR, _FOUR)
-
-
-def _error_text(message: Message) -> str:
-    if message.say != "api_req_started":
-        return message.text or "Something went wrong."
-    try:
-        return str(json.loads(message.text or "")["streamingFailedMessage"])
-    except (ValueError, KeyError, TypeError):
-        return "The request failed."
 
 
 def _question(

@@ -1,6 +1,5 @@
 """Renders tool calls: a title line, and below it a diff, to-do list or result."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
@@ -9,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from rich.text import Text
 
-from rookery.core.message import Message, diff_in
+from rookery.core.message import Message, diff_in, diff_stats_in, payload_in
 from rookery.core.replies import new_problems
 from rookery.core.text.terminal_text import counted, harmless_line
 from rookery.tui.rows.lines import (
@@ -161,12 +160,8 @@ def payload_of(message: Message) -> Mapping[str, Any]:
 @lru_cache(maxsize=256)
 def parse_payload(text: str) -> Mapping[str, Any]:
     """The JSON payload that describes the call."""
-    try:
-        payload = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    is_payload = isinstance(payload, dict) and isinstance(payload.get("tool", ""), str)
-    return payload if is_payload else {}
+    payload = payload_in(text)
+    return payload if isinstance(payload.get("tool", ""), str) else {}
 
 
 def is_edit(payload: Mapping[str, Any]) -> bool:
@@ -225,8 +220,8 @@ def _fallback_title(payload: Mapping[str, Any]) -> str:
 def _tail(shown: ShownRow, payload: Mapping[str, Any], theme: Theme) -> Text:
     """What follows the title: sizes, badges, how the call ended."""
     parts: list[Text] = []
-    if stats := payload.get("diffStats"):
-        parts.append(_stats(stats, theme))
+    if stats := diff_stats_in(payload):
+        parts.append(_stats(*stats, theme))
     if payload.get("isOutsideWorkspace"):
         parts.append(Text("outside the workspace", theme.fg(theme.warning)))
     if payload.get("isProtected"):
@@ -242,11 +237,7 @@ def _tail(shown: ShownRow, payload: Mapping[str, Any], theme: Theme) -> Text:
     return Text("  ").join(parts)
 
 
-def _stats(stats: Any, theme: Theme) -> Text:
-    try:
-        added, removed = int(stats["added"]), int(stats["removed"])
-    except (KeyError, TypeError, ValueError):
-        return Text()
+def _stats(added: int, removed: int, theme: Theme) -> Text:
     return Text.assemble(
         (f"+{added}", theme.fg(theme.good)), " ", (f"−{removed}", theme.fg(theme.bad))
     )

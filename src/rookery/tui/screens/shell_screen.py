@@ -25,6 +25,7 @@ from textual.binding import BindingType
 from rookery.core.blocks import shorter
 from rookery.core.text.output_preview import Cleaner
 from rookery.core.text.terminal_text import counted, harmless, visible_line
+from rookery.protocol.transcript_text import fenced
 from rookery.tui.interfaces import Controller
 from rookery.tui.keys import SHELL_KEYS
 from rookery.tui.pick_list import run_beside
@@ -111,10 +112,8 @@ class Output:
 def as_message(command: str, output: str, end: ShellEnd) -> str:
     """The command and its output as text for a message to the model."""
     text = harmless(shorter(output.rstrip("\n"), MAX_MESSAGE_OUTPUT))
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"I ran this command ({end.words}):\n{fence}\n$ {command}\n{text}\n{fence}\n"
+    shown = fenced(f"$ {command}\n{text}")
+    return f"I ran this command ({end.words}):\n{shown}\n"
 
 
 class ShellLine:
