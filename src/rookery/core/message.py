@@ -169,15 +169,6 @@ def payload_in(text: str | None) -> Mapping[str, Any]:
     return payload if isinstance(payload, dict) else {}
 
 
-def diff_stats_in(payload: Mapping[str, Any]) -> tuple[int, int] | None:
-    """How many lines a call's row says are added and removed."""
-    try:
-        stats = payload["diffStats"]
-        return int(stats["added"]), int(stats["removed"])
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
 def diff_in(payload: Mapping[str, Any]) -> str | None:
     """The file changes in a call's row; None if it edits no file. `diff` is the model's text,
     which may not be a diff; `content` is one."""

@@ -4,6 +4,7 @@ Text from the model, a tool or a command must pass through `harmless` or `harmle
 is written.
 """
 
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,6 @@ from rookery.core.facts import (
     Waiting,
 )
 from rookery.core.folds.run_tallies import added
-from rookery.core.message import diff_stats_in, payload_in
 from rookery.core.modes import GUARD, Level
 from rookery.core.replies import STOPPED_BY_USER, denied, new_problems, restored_files, sentence_in
 from rookery.core.text.output_preview import lines_in_gap
@@ -377,8 +377,11 @@ def _size_text(characters: int) -> str:
 
 def _diff_stats(text: str) -> str:
     """Number of lines an edit adds and removes, if the payload has them."""
-    stats = diff_stats_in(payload_in(text))
-    return f" (+{stats[0]} −{stats[1]})" if stats else ""
+    try:
+        stats = json.loads(text)["diffStats"]
+        return f" (+{int(stats['added'])} −{int(stats['removed'])})"
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _reason(end: ToolFinished) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from rich.text import Text
 
-from rookery.core.message import Message, diff_in, diff_stats_in, payload_in
+from rookery.core.message import Message, diff_in, payload_in
 from rookery.core.replies import new_problems
 from rookery.core.text.terminal_text import counted, harmless_line
 from rookery.tui.rows.lines import (
@@ -220,8 +220,8 @@ def _fallback_title(payload: Mapping[str, Any]) -> str:
 def _tail(shown: ShownRow, payload: Mapping[str, Any], theme: Theme) -> Text:
     """What follows the title: sizes, badges, how the call ended."""
     parts: list[Text] = []
-    if stats := diff_stats_in(payload):
-        parts.append(_stats(*stats, theme))
+    if stats := payload.get("diffStats"):
+        parts.append(_stats(stats, theme))
     if payload.get("isOutsideWorkspace"):
         parts.append(Text("outside the workspace", theme.fg(theme.warning)))
     if payload.get("isProtected"):
@@ -237,7 +237,11 @@ def _tail(shown: ShownRow, payload: Mapping[str, Any], theme: Theme) -> Text:
     return Text("  ").join(parts)
 
 
-def _stats(added: int, removed: int, theme: Theme) -> Text:
+def _stats(stats: Any, theme: Theme) -> Text:
+    try:
+        added, removed = int(stats["added"]), int(stats["removed"])
+    except (KeyError, TypeError, ValueError):
+        return Text()
     return Text.assemble(
         (f"+{added}", theme.fg(theme.good)), " ", (f"−{removed}", theme.fg(theme.bad))
     )
