@@ -51,7 +51,14 @@ class RequestScopeExpansion:
         pattern = pattern_for(self._task, args.paths)
 
         async def perform(permit: Permit) -> Outcome:
-            return Outcome(text=await expand_scope(self._task, pattern, ctx.call_id))
+            active = self._task.active.definition
+            if active is None:
+                raise ToolError("There is no active intent to extend.")
+            try:
+                await self._task.active.expand(active.intent.id, pattern, ctx.call_id)
+            except RookeryError as error:
+                raise ToolError(str(error)) from error
+            return Outcome(text=f"The user agreed: {active.intent.id} owns {pattern} now.")
 
         return Action(
             title=f"Add {pattern} to the scope",
@@ -134,14 +141,3 @@ def pattern_for(task: GovernanceHook, paths: Sequence[str]) -> str:
             raise ToolError(f"{path!r} is a link. Name {found.real!r} instead.")
         named.append(found.named)
     return smallest_pattern(named)
-
-
-async def expand_scope(task: GovernanceHook, pattern: str, call_id: str) -> str:
-    active = task.active.definition
-    if active is None:
-        raise ToolError("There is no active intent to extend.")
-    try:
-        await task.active.expand(active.intent.id, pattern, call_id)
-    except RookeryError as error:
-        raise ToolError(str(error)) from error
-    return f"The user agreed: {active.intent.id} owns {pattern} now."

@@ -19,13 +19,22 @@ from rookery.core.instructions import revealed
 from rookery.core.limits import MIB
 from rookery.core.queries import BlamedLine, IntentRow, TraceQuery, TraceRow
 from rookery.errors import CommandRejected
+from rookery.governance.git_history import history_of
 from rookery.governance.intents.intent import Intent, IntentFile, expired, sort_intents
 from rookery.governance.intents.intent_checks import summary
+from rookery.governance.intents.intent_file import IntentReader
 from rookery.governance.layout import Layout, find_layout, find_ledger
-from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, Query
-from rookery.governance.ledger.line_history import ChangeReason, OwnedLine
+from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, Query, newest, oldest
+from rookery.governance.ledger.line_history import (
+    ChangeReason,
+    OwnedLine,
+    change_reasons,
+    line_history,
+)
 from rookery.governance.ledger.record_text import result, subject
+from rookery.governance.ledger.statistics import REFUSED
 from rookery.governance.ledger.traced import TracedRecord
+from rookery.platform.disk import Unreadable, small_file
 
 MAX_BLAMED = MIB
 MAX_RECORDS = 1_000
@@ -45,8 +54,6 @@ class ProjectViews:
 
 
 def _intents(project: Path) -> tuple[IntentRow, ...]:
-    from rookery.governance.intents.intent_file import IntentReader
-
     layout = find_layout(project, project).layout
     if layout is None:
         return ()
@@ -60,16 +67,11 @@ def _intents(project: Path) -> tuple[IntentRow, ...]:
 
 def _writes(layout: Layout) -> Mapping[str, int]:
     """Number of records that changed files, by intent."""
-    from rookery.governance.ledger.ledger_reader import oldest
-    from rookery.governance.ledger.statistics import REFUSED
-
     records = oldest(layout.folder)
     return Counter(each.intent_id for each in records if each.files and each.outcome not in REFUSED)
 
 
 def _trace(workspace: Path, wanted: TraceQuery) -> tuple[TraceRow, ...]:
-    from rookery.governance.ledger.ledger_reader import newest
-
     layout = find_ledger(workspace.resolve())
     if layout is None:
         return ()
@@ -84,9 +86,6 @@ def _trace(workspace: Path, wanted: TraceQuery) -> tuple[TraceRow, ...]:
 
 
 def _blame(workspace: Path, path: str) -> tuple[BlamedLine, ...]:
-    from rookery.governance.git_history import history_of
-    from rookery.governance.ledger.line_history import change_reasons, line_history
-
     workspace = workspace.resolve()
     layout = find_ledger(workspace)
     if layout is None:
@@ -174,8 +173,6 @@ def _file_in(workspace: Path, path: str) -> Path:
 
 
 def _text_of(file: Path, workspace: Path) -> str:
-    from rookery.platform.disk import Unreadable, small_file
-
     name = _visible(file.relative_to(workspace).as_posix())
     try:
         data = small_file(file, workspace, largest=MAX_BLAMED)

@@ -20,6 +20,7 @@ from rookery.engine.ports.actions import Action, Outcome
 from rookery.governance.ledger.records import FileHash, FileOperation, TracedFile, line_change
 from rookery.governance.scope.call_verdict import CallVerdict
 from rookery.governance.scope.touched_paths import ReachKind, mcp_tool
+from rookery.platform.git_folders import first_line
 
 MAX_TEXT = 8 * 1024 * 1024
 """Maximum bytes of a file whose lines are recorded."""
@@ -181,21 +182,17 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _revision(git: Path) -> str:
-    try:
-        if git.is_file():  # a worktree: the file says where its folder is
-            git = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-        head = (git / "HEAD").read_text(encoding="utf-8").strip()
-        if not head.startswith("ref:"):
-            return head
-        name = head.removeprefix("ref:").strip()
-        common = git / "commondir"
-        shared = git / common.read_text(encoding="utf-8").strip() if common.exists() else git
-        for place in (git, shared):
-            if (place / name).is_file():
-                return (place / name).read_text(encoding="utf-8").strip()
-        return _packed_ref(shared / "packed-refs", name)
-    except (OSError, UnicodeDecodeError):
-        return ""
+    if git.is_file():  # a worktree: the file says where its folder is
+        git = git.parent / _line(git).removeprefix("gitdir:").strip()
+    head = _line(git / "HEAD")
+    if not head.startswith("ref:"):
+        return head
+    name, shared = head.removeprefix("ref:").strip(), git / _line(git / "commondir")
+    return _line(git / name) or _line(shared / name) or _packed_ref(shared / "packed-refs", name)
+
+
+def _line(file: Path) -> str:
+    return first_line(str(file)).strip()
 
 
 def _packed_ref(path: Path, name: str) -> str:

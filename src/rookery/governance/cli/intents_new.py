@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import PurePosixPath
 
 import click
-from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.core.text.terminal_text import aligned, counted
@@ -22,7 +22,6 @@ from rookery.governance.intents.intent import (
     Criterion,
     Intent,
     IntentFile,
-    IntentStatus,
     Verify,
     timestamp,
 )
@@ -45,33 +44,6 @@ _CHECK_VERBS = frozenset(
     {"test", "lint", "clippy", "vet", "typecheck", "check", "build", "compile"}
 )
 LONGEST_TEXT = 4000
-
-
-class IntentDraft(Struct, frozen=True, kw_only=True):
-    """The fields of a new intent."""
-
-    name: str
-    scope: tuple[str, ...] = ()
-    criteria: tuple[Criterion, ...] = ()
-    constraints: tuple[str, ...] = ()
-    description: str = ""
-    depends_on: tuple[str, ...] = ()
-    parent: str = ""
-
-    def as_command(self) -> str:
-        """The command that creates the same intent without questions."""
-        words = [NAME, "intents", "new", "--name", self.name]
-        words += ["--description", self.description] if self.description else []
-        words += ["--parent", self.parent] if self.parent else []
-        for each in self.depends_on:
-            words += ["--depends-on", each]
-        for each in self.scope:
-            words += ["--scope", each]
-        for each in self.constraints:
-            words += ["--constraint", each]
-        for criterion in self.criteria:
-            words += ["--check" if criterion.verify else "--criterion", criterion.text]
-        return shlex.join(words)
 
 
 @click.command("new")
@@ -121,24 +93,24 @@ def new_command(
     by_questions = name is None and not (scope or criteria or checks or constraints)
     if by_questions and is_interactive():
         _free_id(governed.usable, intent_id)  # fail before the user types answers
-        draft = _ask_for_draft(description, tuple(depends_on), parent)
+        asked = _ask_for_intent(description)
     elif name is None:
         raise SettingsError("An intent needs a name: give --name.")
     else:
-        draft = IntentDraft(
-            name=name,
-            scope=tuple(scope),
-            criteria=(*map(_criterion, criteria), *map(_command_criterion, checks)),
-            constraints=tuple(constraints),
+        asked = Intent(
+            id="",
+            name=name.strip(),
+            owned_scope=tuple(scope),
+            acceptance_criteria=(*map(_criterion, criteria), *map(_command_criterion, checks)),
+            constraints=tuple(Constraint(text=each) for each in constraints),
             description=description,
-            depends_on=tuple(depends_on),
-            parent=parent,
         )
+    draft = replace(asked, depends_on=tuple(depends_on), parent=parent, created_at=timestamp(now()))
     _require_valid(draft)
 
     def plan(text: IntentText) -> PlannedChange:
         chosen = _free_id(text.file, intent_id)
-        edit = AddIntent(_intent(chosen, draft))
+        edit = AddIntent(replace(draft, id=chosen))
         return PlannedChange(intent_id=chosen, edits=(edit,), more={"name": draft.name})
 
     with _command_on_error(draft) if by_questions else nullcontext():
@@ -179,24 +151,44 @@ criterion_fault = _at_most(LONGEST_TEXT, "A criterion")
 
 
 @contextmanager
-def _command_on_error(draft: IntentDraft) -> Iterator[None]:
+def _command_on_error(draft: Intent) -> Iterator[None]:
     """Print the equivalent command if writing fails, so that typed answers are not lost."""
     try:
         yield
     except RookeryError:
-        print("The same as a command:", draft.as_command(), sep="\n", file=sys.stderr)
+        print("The same as a command:", _as_command(draft), sep="\n", file=sys.stderr)
         raise
 
 
-def _ask_for_draft(description: str, depends_on: tuple[str, ...], parent: str) -> IntentDraft:
-    return IntentDraft(
-        name=_ask_one("name", name_fault),
+def _as_command(draft: Intent) -> str:
+    """The command that creates the same intent without questions."""
+    options = [
+        ("--name", draft.name),
+        ("--description", draft.description),
+        ("--parent", draft.parent),
+        *(("--depends-on", each) for each in draft.depends_on),
+        *(("--scope", each) for each in draft.owned_scope),
+        *(("--constraint", each.text) for each in draft.constraints),
+        *(
+            ("--check" if each.verify else "--criterion", each.text)
+            for each in draft.acceptance_criteria
+        ),
+    ]
+    given = (word for option, text in options if text for word in (option, text))
+    return shlex.join([NAME, "intents", "new", *given])
+
+
+def _ask_for_intent(description: str) -> Intent:
+    return Intent(
+        id="",
+        name=_ask_one("name", name_fault).strip(),
         description=description or _ask_one("description (may be empty)", description_fault),
-        scope=_ask_several("scope, a file or a pattern such as src/api/**", scope_fault),
-        constraints=_ask_several("constraint, what must not be broken", constraint_fault),
-        criteria=tuple(map(_criterion, _ask_several(_CRITERION, criterion_fault))),
-        depends_on=depends_on,
-        parent=parent,
+        owned_scope=_ask_several("scope, a file or a pattern such as src/api/**", scope_fault),
+        constraints=tuple(
+            Constraint(text=each)
+            for each in _ask_several("constraint, what must not be broken", constraint_fault)
+        ),
+        acceptance_criteria=tuple(map(_criterion, _ask_several(_CRITERION, criterion_fault))),
     )
 
 
@@ -245,12 +237,12 @@ def _require_valid_id(intent_id: str) -> None:
         )
 
 
-def _require_valid(draft: IntentDraft) -> None:
+def _require_valid(draft: Intent) -> None:
     faults = [
         name_fault(draft.name),
-        *map(scope_fault, draft.scope),
-        *map(constraint_fault, draft.constraints),
-        *(criterion_fault(each.text) for each in draft.criteria),
+        *map(scope_fault, draft.owned_scope),
+        *(constraint_fault(each.text) for each in draft.constraints),
+        *(criterion_fault(each.text) for each in draft.acceptance_criteria),
     ]
     if wrong := next(filter(None, faults), ""):
         raise SettingsError(wrong)
@@ -260,21 +252,6 @@ def _free_id(file: IntentFile, wanted: str) -> str:
     if wanted and file.find(wanted):
         raise SettingsError(f"Intent {wanted} already exists; nothing was changed.")
     return wanted or next_id(file)
-
-
-def _intent(intent_id: str, draft: IntentDraft) -> Intent:
-    return Intent(
-        id=intent_id,
-        name=draft.name.strip(),
-        status=IntentStatus.PENDING,
-        description=draft.description,
-        owned_scope=draft.scope,
-        constraints=tuple(Constraint(text=each) for each in draft.constraints),
-        acceptance_criteria=draft.criteria,
-        depends_on=draft.depends_on,
-        parent=draft.parent,
-        created_at=timestamp(now()),
-    )
 
 
 def _print_created(governed: GovernedFolder, intent: Intent, files: FilesInScope) -> None:

@@ -32,12 +32,23 @@ from rookery.governance.cli.trace_upkeep import (
     seal_command,
     verify_command,
 )
-from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, Query, newest, oldest
+from rookery.governance.git_history import history_of
+from rookery.governance.intents.intent_file import IntentReader
+from rookery.governance.ledger.attribution import record_and_before
+from rookery.governance.ledger.ledger_reader import (
+    HOUSEKEEPING,
+    Query,
+    follow_records,
+    newest,
+    oldest,
+)
 from rookery.governance.ledger.line_history import (
     ChangeReason,
     OwnedLine,
     as_json,
     blame_rows,
+    change_reasons,
+    line_history,
     porcelain,
     reason_rows,
 )
@@ -65,9 +76,6 @@ def blame_command(opened: OpenedLedger, where: str, span: str, why: bool, for_to
     With a LINE, also show the call that wrote it, its intent and criteria, and who approved it.
     Nothing is guessed.
     """
-    from rookery.governance.git_history import history_of
-    from rookery.governance.ledger.line_history import change_reasons, line_history
-
     path, one = _parse_location(opened, where)
     wanted = (one, one) if one else _span(span)
     relative = path.relative_to(opened.layout.root).as_posix()
@@ -233,8 +241,6 @@ def log_command(
 
 
 def _refuse_unknown(opened: OpenedLedger, intent: str) -> None:
-    from rookery.governance.intents.intent_file import IntentReader
-
     if not intent or IntentReader(opened.layout).read().file.find(intent):
         return
     if next(newest(opened.folder, Query(intent=intent)), None) is None:
@@ -246,8 +252,6 @@ def _refuse_unknown(opened: OpenedLedger, intent: str) -> None:
 
 def _follow(opened: OpenedLedger, query: Query, most: int | None) -> NoReturn:
     """Print the last records, oldest first, then new ones as they arrive, each once."""
-    from rookery.governance.ledger.ledger_reader import follow_records
-
     coming = follow_records(opened.folder)
     last = list(_newest(opened, query, most))[::-1]
     columns = Columns()
@@ -318,8 +322,6 @@ def show_command(opened: OpenedLedger, id: str) -> int:
 
 
 def _record_and_before(opened: OpenedLedger, id: str) -> tuple[TracedRecord, TracedRecord | None]:
-    from rookery.governance.ledger.attribution import record_and_before
-
     if len(id) < SHORTEST_ID:
         raise CommandFailed(
             f"{id} is too short for a record id; give at least {SHORTEST_ID} characters.",

@@ -28,10 +28,20 @@ from rookery.governance.cli.common import (
     write_out,
 )
 from rookery.governance.git_history import GitHistory, HistoryUnreadable, history_of
-from rookery.governance.ledger.commit_notes import Finalised, json_line
+from rookery.governance.ledger import verify_ledger
+from rookery.governance.ledger.commit_notes import (
+    HOOK,
+    HOOK_LINE,
+    Finalised,
+    finalise,
+    install_hook,
+    json_line,
+    recent_writers,
+)
 from rookery.governance.ledger.ledger_reader import Query, oldest
 from rookery.governance.ledger.records import LedgerEntry
 from rookery.governance.ledger.recovery import damaged_journal
+from rookery.governance.ledger.segments import sealed_files, segments_before
 from rookery.governance.ledger.verification import audit, lost_records, owner_report, repair_tail
 from rookery.governance.ledger.verify_ledger import KnownHead, Report, parse_head, tips_json
 from rookery.storage.cli.session_listing import confirmed
@@ -177,8 +187,6 @@ def _accept(opened: OpenedLedger, report: Report) -> int:
 
 
 def _write_script(opened: OpenedLedger, target: Path) -> int:
-    from rookery.governance.ledger import verify_ledger
-
     try:
         source = Path(verify_ledger.__file__).read_bytes()
         target.write_bytes(source)
@@ -227,8 +235,6 @@ def recover_command(opened: OpenedLedger) -> int:
 @ledger_command
 def seal_command(opened: OpenedLedger) -> int:
     """Seal the ledger file and start a new one."""
-    from rookery.governance.ledger.segments import sealed_files
-
     ledger = opened.recording().ledger
     before = set(sealed_files(opened.folder))
     ledger.seal(TASK)
@@ -251,9 +257,6 @@ def prune_command(opened: OpenedLedger, before: str, dry_run: bool, yes: bool) -
     The ledger records what was removed, so that verify can tell it from a loss. To include the
     current file, seal it first.
     """
-    from rookery.governance.ledger.segments import segments_before
-    from rookery.governance.ledger.verification import audit
-
     segments = segments_before(opened.folder, point_in_time(before))
     names = [segment.path.relative_to(opened.layout.root).as_posix() for segment in segments]
     records = sum(segment.records for segment in segments)
@@ -313,8 +316,6 @@ def finalize_command(opened: OpenedLedger, commit: str) -> int:
     Lines are matched by content, so a commit that was amended, squashed or rebased can be noted
     again. Lines that are not found are counted, never guessed.
     """
-    from rookery.governance.ledger.commit_notes import finalise, recent_writers
-
     history = _require_history(opened)
     try:
         resolved = history.commit(commit)
@@ -333,8 +334,6 @@ def install_hooks_command(opened: OpenedLedger) -> int:
 
     An existing hook is left alone, and you are told what to add to it.
     """
-    from rookery.governance.ledger.commit_notes import HOOK, HOOK_LINE, install_hook
-
     folder = _require_history(opened).hooks_folder
     try:
         outcome = install_hook(folder)

@@ -23,6 +23,7 @@ from rookery.governance.layout import Layout
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import overlaps
 from rookery.platform.disk import Unreadable, put, small_file
+from rookery.platform.wardens import process_state
 
 HEARTBEAT_SECONDS = 30.0
 DEAD_AFTER = timedelta(minutes=5)
@@ -137,11 +138,8 @@ def _is_running(pid: int, started: str) -> bool:
 
 def _start_time(pid: int) -> str:
     """Start time of a process in clock ticks; empty if /proc does not have it."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    return stat.rpartition(")")[2].split()[19]
+    state = process_state(pid)
+    return str(state.began) if state else ""
 
 
 def _may_overlap(mine: Sequence[str], its: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from rookery.governance.criteria import CHECK_TOOL, is_check
@@ -55,9 +55,10 @@ class OwnedLine(Struct, frozen=True, kw_only=True):
 class NamedCriterion(Struct, frozen=True, kw_only=True):
     id: str
     text: str
-    checked_by: str = ""
-    held: str = ""
-    """Result of the last check, as text; empty if the criterion has no check command."""
+    verify: str | None = None
+    """The command that checks it, if any."""
+    held: str | None = None
+    """Result of the last check, as text."""
 
 
 class ChangeReason(Struct, frozen=True, kw_only=True):
@@ -154,9 +155,7 @@ def reason_rows(line: OwnedLine, reason: ChangeReason | None) -> Iterator[str]:
         changed = f" ({reason.changed})" if reason.changed else ""
         yield f"  intent    {record.intent_id}{name}{changed}"
     for each in reason.criteria:
-        by = f"checked by: {each.checked_by}" if each.checked_by else ""
-        parts = "; ".join(filter(None, (by, each.held)))
-        checked = f" ({parts})" if parts else ""
+        checked = f" (checked by: {each.verify}; {each.held})" if each.verify else ""
         yield f"  criterion {f'{each.id} ' if each.id else ''}{each.text}{checked}"
     yield f"  approval  {reason.approved}"
 
@@ -205,15 +204,7 @@ def _reason_json(reason: ChangeReason) -> dict[str, Any]:
     return {
         "intent_name": reason.intent_name,
         "intent_changed": reason.changed,
-        "criteria": [
-            {
-                "id": each.id,
-                "text": each.text,
-                "verify": each.checked_by or None,
-                "held": each.held or None,
-            }
-            for each in reason.criteria
-        ],
+        "criteria": to_builtins(reason.criteria),
         "approval": reason.approved,
     }
 
@@ -282,8 +273,8 @@ def _reason_for(
         NamedCriterion(
             id=each.id,
             text=each.text,
-            checked_by=each.verify.command if each.verify else "",
-            held=check_text(checks.get((intent.id, each.verify.command))) if each.verify else "",
+            verify=each.verify.command if each.verify else None,
+            held=check_text(checks.get((intent.id, each.verify.command))) if each.verify else None,
         )
         for each in intent.acceptance_criteria
     )
