@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).parents[2] / "src"
 MODULE = """
 import rookery
@@ -57,19 +55,17 @@ SCRIPT = """
 
 
 class Installed:
-    """A folder with an installed plug-in, as an installer leaves it."""
+    """A folder with installed plug-ins, as an installer leaves them."""
 
-    def __init__(self, folder: Path, module: str = MODULE) -> None:
+    def __init__(self, folder: Path, **modules: str) -> None:
         self._folder, self.work = folder, folder / "work"
         self.work.mkdir()
-        site = folder / "site"
-        info = site / "weather_plugin-1.0.dist-info"
-        info.mkdir(parents=True)
-        (site / "weather_plugin.py").write_text(module)
-        (info / "METADATA").write_text(
-            "Metadata-Version: 2.1\nName: weather-plugin\nVersion: 1.0\n"
-        )
-        (info / "entry_points.txt").write_text(ENTRY_POINTS)
+        for name, module in (modules or {"weather_plugin": MODULE}).items():
+            info = folder / "site" / f"{name}-1.0.dist-info"
+            info.mkdir(parents=True)
+            (folder / "site" / f"{name}.py").write_text(module)
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+            (info / "entry_points.txt").write_text(ENTRY_POINTS.replace("weather_plugin", name))
         (folder / "script.yaml").write_text(SCRIPT)
 
     def run(self, *words: str, plugins: str = "weather-plugin", provider: str = "scripted") -> str:
@@ -114,24 +110,23 @@ def test_the_settings_choose_a_provider_of_a_plugin_by_its_name(tmp_path: Path):
     assert "An echo." in Installed(tmp_path).run(provider="echo")
 
 
-@pytest.mark.parametrize(
-    ("module", "plugins", "words"),
-    [
-        ("raise RuntimeError('old version')", "weather-plugin", "RuntimeError: old version."),
-        ("import sys\nprint('{}')\nsys.exit(3)", "weather-plugin", "SystemExit: 3."),
-        (MODULE, "other-plugin", "it is not installed, or has no entry point for rookery."),
-        (MODULE.replace("def weather(", "def read_file("), "weather-plugin", "AttributeError"),
-        (MODULE.replace("@rookery.tool(reads_only=True)", ""), "weather-plugin", "is not a tool"),
-        (MODULE + "no_python = 3", "weather-plugin", "3 is not a hook"),
-    ],
-    ids=["broken", "leaving", "absent", "without what it names", "no tool", "no hook"],
-)
-def test_a_broken_plugin_gives_one_sentence_and_the_run_goes_on(
-    tmp_path: Path, module: str, plugins: str, words: str
-):
-    output = Installed(tmp_path, module).run(plugins=plugins)
+BROKEN = {
+    "broken": ("raise RuntimeError('old version')", "RuntimeError: old version."),
+    "leaving": ("import sys\nprint('{}')\nsys.exit(3)", "SystemExit: 3."),
+    "missing": (MODULE.replace("def weather(", "def read_file("), "AttributeError"),
+    "no_tool": (MODULE.replace("@rookery.tool(reads_only=True)", ""), "is not a tool"),
+    "no_hook": (MODULE + "no_python = 3", "3 is not a hook"),
+}
+ABSENT = "it is not installed, or has no entry point for rookery."
+
+
+def test_each_broken_plugin_gives_one_sentence_and_the_run_goes_on(tmp_path: Path):
+    reasons = {name: reason for name, (_, reason) in BROKEN.items()} | {"absent": ABSENT}
+    installed = Installed(tmp_path, **{name: module for name, (module, _) in BROKEN.items()})
+    output = installed.run(plugins=",".join(reasons))
     sentences = [line for line in output.splitlines() if "was left out" in line]
-    assert len(sentences) == 1
-    assert f"The plug-in {plugins} was left out: " in sentences[0]
-    assert words in sentences[0]
+    assert len(sentences) == len(reasons)
+    for sentence, (name, reason) in zip(sentences, reasons.items(), strict=True):
+        assert f"The plug-in {name} was left out: " in sentence
+        assert reason in sentence
     assert "Done." in output
