@@ -16,7 +16,6 @@ from rookery.core.facts import (
 )
 
 PAID = Usage(tokens_in=100, tokens_out=10, cache_reads=7, cost=0.25)
-EVENTS_A_TURN = 4
 
 
 def turn(number: int) -> list[Fact]:

@@ -44,10 +44,11 @@ CHANGE: tuple[Fact, ...] = (
     ToolStarted(call_id="e", tool="edit", title="Edit old.txt", text="{}"),
     FilesChanged(call_id="e", before="a", after="b", since=3),
 )
+TURNS, SHOWN = 400, 300
 LONG: tuple[Fact, ...] = (
     TaskOpened(text="The giraffe comes first"),
     *CHANGE,
-    *turns(0, 2_000),
+    *turns(0, TURNS),
     Asked(ask_id="q", ask=AskKind.RESUME_TASK),
 )
 
@@ -75,11 +76,11 @@ class LongHost(ScriptedHost):
 async def shown(*facts: Fact) -> AsyncIterator[tuple[Play, LongHost]]:
     host = LongHost()
     host.tell(*(facts or LONG))
-    host.answer(AskViewStart, view_start(EventList(host.log)))
+    host.answer(AskViewStart, view_start(EventList(host.log), SHOWN, long=SHOWN))
     app = FullScreen(host, StartOptions(first=ReopenTask(task_id="t1"), home="/home/ada"))
     async with app.run_test(size=(80, 24)) as pilot:
         played = Play(app, host, pilot)
-        await played.see("Step 1999")
+        await played.see("Step 399")
         await played.settle()
         yield played, host
 
@@ -94,14 +95,14 @@ def texts(view: View) -> list[tuple[int, str | None]]:
 
 async def test_only_the_end_is_read_until_more_is_wanted():
     async with shown() as (it, host):
-        assert 3_000 <= host.reads < 3_100
+        assert SHOWN <= host.reads < SHOWN + 20
         view = it.app.view
         assert view is not None
         assert view.usage == folded(host).usage
         assert view.mode == folded(host).mode
         await it.type("hello")
         assert it.composer.text == "hello"
-        assert host.reads < 3_100
+        assert host.reads < SHOWN + 20
 
 
 async def test_home_goes_to_the_very_first_row():
@@ -115,7 +116,7 @@ async def test_home_goes_to_the_very_first_row():
         names = [row.name[1] for row in it.app._page.transcript.rows]
         assert names == [row.ts for row in folded(host).messages]
         await it.press("end")
-        await it.see("Step 1999")
+        await it.see("Step 399")
 
 
 async def test_scrolling_up_by_hand_finds_older_rows_in_place():
@@ -127,7 +128,7 @@ async def test_scrolling_up_by_hand_finds_older_rows_in_place():
         transcript._go(0)
         await it.until(lambda: it.app.start.seq == 0)
         await it.settle()
-        assert transcript._first > 1_000
+        assert transcript._first > 200
         assert [line for line in before if line.strip() and line in it.lines]
 
 
@@ -144,7 +145,7 @@ async def test_a_search_finds_what_was_said_first():
         ("/checkpoints", "giraffe"),
         ("/undo", "old.txt"),
         ("/rewind 1", "Edit old.txt"),
-        ("/cost", "1,800 earlier"),
+        ("/cost", "200 earlier"),
     ],
 )
 async def test_screens_know_the_whole_session(command: str, found: str):
@@ -159,7 +160,7 @@ async def test_the_to_do_list_knows_what_it_was_before_what_is_shown():
     was = Todo(id="1", content="Bake a cake")
     done = TodosChanged(todos=(replace(was, status="completed"),))
     before = TaskOpened(text="Go"), TodosChanged(todos=(was,))
-    async with shown(*before, *turns(0, 2_000), done) as (it, _):
+    async with shown(*before, *turns(0, TURNS), done) as (it, _):
         await it.app.run_action("todos")
         await it.see("Bake a cake  done")
 
@@ -190,7 +191,7 @@ async def test_what_streams_meanwhile_is_not_lost():
 async def test_a_sub_task_keeps_its_question_while_older_events_are_read():
     again = ChildBegan(call_id="c2", task_id="child", after=1)
     older = ChildBegan(call_id="c1", task_id="child"), ChildBegan(call_id="c0", task_id="old")
-    async with shown(TaskOpened(text="Go"), *older, *turns(0, 2_000)) as (it, host):
+    async with shown(TaskOpened(text="Go"), *older, *turns(0, TURNS)) as (it, host):
         host.tell(TaskOpened(text="Look", parent="t1"), task="old")
         host.tell(TaskOpened(text="Look", parent="t1"), task="child")
         host.tell(Asked(ask_id="k", ask=AskKind.FOLLOWUP, text="Which one?"), task="child")
@@ -210,7 +211,7 @@ async def test_another_client_rewinds_to_before_what_is_shown():
         host.tell(RequestStarted(request_id="new", model="m"))
         await it.see("Instead of this")
         await it.see("giraffe")
-        assert "Step 1999" not in it.screen
+        assert "Step 399" not in it.screen
         assert it.app.view is not None
         assert texts(it.app.view) == texts(folded(host))
 
