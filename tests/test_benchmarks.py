@@ -16,7 +16,7 @@ from rookery.storage.verify import verify
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SVG = "{http://www.w3.org/2000/svg}"
-CASES = ("3-turns", "short-text", "short-arguments")
+CASES = ("3-turns", "short-arguments")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 from suite import Task, load_tasks, run_check, scratch_workspace
 
 TASKS = load_tasks()
+JUDGED = TASKS if os.environ.get("ROOKERY_TORTURE") else TASKS[::8]
 SMALL = 8
 """Files that a small prompt can hold."""
 
@@ -42,13 +43,13 @@ def judge(task: Task) -> Judged:
 
 @pytest.fixture(scope="module")
 def judged() -> Iterator[dict[str, Judged]]:
-    """All tasks side by side: most of the time is spent on waiting for processes."""
-    tasks = [task for task in TASKS if not task.needs_node or shutil.which("node")]
+    """All of them side by side: most of the time is spent on waiting for processes."""
+    tasks = [task for task in JUDGED if not task.needs_node or shutil.which("node")]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield dict(zip((task.name for task in tasks), pool.map(judge, tasks), strict=True))
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+@pytest.mark.parametrize("task", JUDGED, ids=lambda task: task.name)
 def test_a_hidden_check_fails_at_the_start_and_passes_when_solved(
     judged: dict[str, Judged], task: Task
 ):
