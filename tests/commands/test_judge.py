@@ -445,7 +445,7 @@ def test_judging_a_hostile_text_takes_bounded_time(here: Bench, unit: str, size:
     assert judged.plain is None
 
 
-@pytest.mark.parametrize("unit", UNITS if TORTURE else UNITS[::12], ids=repr)
+@pytest.mark.parametrize("unit", UNITS if TORTURE else UNITS[::24], ids=repr)
 def test_judging_work_is_linear_in_the_length_of_the_text(here: Bench, unit: str):
     """Four times as long a text, four times the work; with the square it would be sixteen."""
     sizes = (9 * KIB, 36 * KIB) if TORTURE else (4 * KIB, 16 * KIB)
@@ -477,8 +477,7 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return made
 
 
-@pytest.mark.parametrize("line", ["rm", "grep -r x"])
-def test_all_patterns_of_a_line_share_one_limit(deep: Bench, line: str):
+def test_all_patterns_of_a_line_share_one_limit(deep: Bench):
     looked, really_look = 0, os.scandir
 
     def look(*folder: Any) -> Any:
@@ -488,11 +487,10 @@ def test_all_patterns_of_a_line_share_one_limit(deep: Bench, line: str):
 
     with pytest.MonkeyPatch.context() as counted:
         counted.setattr(os, "scandir", look)
-        judged = deep.judge(f"{line} " + "many/*/*/* many/*/*/ " * 200, "")
+        judged = deep.judge("rm " + "many/*/*/* many/*/*/ " * 200, "")
     assert 100 < looked < 16_000
     assert judged.plain is None
-    if line == "rm":
-        assert "names too many files to be checked" in judged.dangers
+    assert "names too many files to be checked" in judged.dangers
 
 
 def test_a_line_that_is_too_long_is_dangerous(here: Bench):

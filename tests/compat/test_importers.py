@@ -53,6 +53,7 @@ SEEING = ModelInfo(id="m", provider="p", images=True, thinking=True, caching=Tru
 AGENTS = list(WRITERS)
 LINES = ("claude", "codex")
 MIB = 1 << 20
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 
 
 def found(agent: str, home: Path) -> ForeignSession:
@@ -126,9 +127,9 @@ def test_messages_calls_and_results_are_kept_in_order(agent: str, tmp_path: Path
 
 
 def _spoilt(file: Path) -> Iterator[bytes]:
-    """The file without each of its lines, with each cut in half, and cut off in the middle."""
+    """The file without a line, with that line cut in half, and cut off in the middle."""
     lines = file.read_bytes().splitlines(keepends=True)
-    for place, line in enumerate(lines):
+    for place, line in list(enumerate(lines))[:: 1 if TORTURE else 4]:
         yield b"".join([*lines[:place], *lines[place + 1 :]])
         yield b"".join([*lines[:place], line[: len(line) // 2], b"\n", *lines[place + 1 :]])
     yield b"".join(lines)[: file.stat().st_size // 2]
@@ -162,7 +163,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 def test_values_of_any_type_do_no_harm(agent: str, tmp_path: Path):
     file = WRITERS[agent](tmp_path, tmp_path / "work")
     whole, chance = file.read_text(), random.Random(agent)
-    for _ in range(60):
+    for _ in range(60 if TORTURE else 20):
         lines = [json.loads(line) for line in whole.splitlines()] if agent in LINES else None
         value = lines or json.loads(whole)
         for inside, key in chance.sample(list(_places(value)), 2):
@@ -263,7 +264,7 @@ def test_newer_versions_store_the_same_conversation(agent: str, tmp_path: Path):
 def test_whatever_is_damaged_in_a_newer_file_the_rest_can_be_resumed(agent: str, tmp_path: Path):
     file, chance = NEWER[agent](tmp_path), random.Random(agent)
     whole, importer = file.read_bytes(), IMPORTERS[agent]
-    for _ in range(60):
+    for _ in range(60 if TORTURE else 20):
         at = chance.randrange(len(whole))
         file.write_bytes(chance.choice([whole[:at], whole[:at] + b"\xff\0" + whole[at + 2 :]]))
         for session in importer.find(file.parent):

@@ -45,13 +45,21 @@ def imports() -> frozenset[tuple[str, str]]:
 
 
 def _imported_in(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         match node:
             case ast.Import(names=names):
                 yield from (each.name for each in names)
             case ast.ImportFrom(module=str(module), names=names):
                 full = (f"{module}.{each.name}" for each in names)
                 yield from (each if _is_module(each) else module for each in full)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements below it. No expression holds an import, and most nodes are in expressions."""
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(node, block, ()):
+            yield each
+            yield from _statements(each)
 
 
 @cache
