@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rookery.core.facts import Event, Fact, TaskOpened, TaskReopened, UserSpoke
+from rookery.core.stored_tasks import TaskSummary
 from rookery.storage.index import SessionIndex, ask_index
 from rookery.storage.journal import Journal
-from rookery.storage.summary import TaskSummary
 from support.journal_writer import sample_facts, store, write_all
 
 JOURNAL = "journal.jsonl"

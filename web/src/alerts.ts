@@ -57,7 +57,7 @@ export async function switchPush(on: boolean): Promise<string> {
   try {
     const { pushManager } = await navigator.serviceWorker.ready;
     if (on) {
-      const { key } = await request("read_push_key", {});
+      const key = await request("read_push_key", {});
       const made = await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
       await request("subscribe_push", { device_id: deviceId(), endpoint: made.endpoint });
     } else {

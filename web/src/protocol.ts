@@ -529,7 +529,7 @@ export interface RevokeDevice {
   id: string;
 }
 
-/** Read the key that a browser needs to ask for pushes. */
+/** Read the public key that a browser needs to ask for pushes, in base64url. */
 export interface ReadPushKey {
   kind: "read_push_key";
 }
@@ -816,15 +816,17 @@ export type AnswerToPlanRemoval = Plan;
 
 export type AnswerToRemoveWorktree = Done;
 
-export interface Importables {
+/** Branches and worktrees that can be imported. */
+export interface Importable {
   branches: string[];
   worktrees: string[];
 }
 
-export type AnswerToListImportable = Importables;
+export type AnswerToListImportable = Importable;
 
 export type AnswerToImportWork = WorktreeRow;
 
+/** Uncommitted work saved under a reference. */
 export interface KeptWork {
   ref: string;
   commit: string;
@@ -1239,12 +1241,7 @@ export type AnswerToListDevices = Device[];
 
 export type AnswerToRevokeDevice = Done;
 
-/** The public key of the manager's pushes, in base64url. */
-export interface PushKey {
-  key: string;
-}
-
-export type AnswerToReadPushKey = PushKey;
+export type AnswerToReadPushKey = string;
 
 export type AnswerToSubscribePush = Done;
 

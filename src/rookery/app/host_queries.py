@@ -45,7 +45,7 @@ from rookery.errors import CommandRejected, RookeryError
 
 if TYPE_CHECKING:
     from rookery.app.local_host import HostParts
-    from rookery.storage.summary import TaskSummary
+    from rookery.core.stored_tasks import TaskSummary
 
 
 class Answers:

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from rookery.core.facts import Effect, Event, Usage
+from rookery.core.facts import Effect, Event
 from rookery.core.fleet_rows import FleetListing
 from rookery.core.limits import Limits
 from rookery.core.queries import (
@@ -19,6 +19,7 @@ from rookery.core.queries import (
     TraceRow,
 )
 from rookery.core.settings import Settings
+from rookery.core.stored_tasks import SearchHit, TaskSummary
 from rookery.protocol.channels import Channel
 from rookery.protocol.worker_channel import WorkerGreeting
 
@@ -30,67 +31,6 @@ Key: TypeAlias = tuple[str, ...]
 Reply: TypeAlias = Literal["yes", "no", "message"]
 
 
-class StoredTask(Protocol):
-    """A task in the task list. Times are in milliseconds."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def parent(self) -> str | None: ...
-
-    @property
-    def mode(self) -> str: ...
-
-    @property
-    def status(self) -> str: ...
-
-    @property
-    def created(self) -> int: ...
-
-    @property
-    def tokens_in(self) -> int: ...
-
-    @property
-    def tokens_out(self) -> int: ...
-
-    @property
-    def cost(self) -> float | None: ...
-
-    @property
-    def workspace(self) -> str: ...
-
-    @property
-    def updated(self) -> int: ...
-
-    @property
-    def spending(self) -> Sequence["StoredSpending"]: ...
-
-
-class StoredSpending(Protocol):
-    """What a task used of one model in a quarter of an hour, which begins at `ts`."""
-
-    @property
-    def ts(self) -> int: ...
-
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def usage(self) -> Usage: ...
-
-
-class StoredHit(Protocol):
-    @property
-    def task(self) -> StoredTask: ...
-
-    @property
-    def snippet(self) -> str: ...
-
-
 class StoredTasks(Protocol):
     """The stored journals. Methods raise `StorageError`."""
 
@@ -98,11 +38,11 @@ class StoredTasks(Protocol):
 
     def read(self, task_id: str) -> Iterator[Event]: ...
 
-    def list(self, workspace: str | None = None, *, hidden: bool = True) -> Sequence[StoredTask]:
+    def list(self, workspace: str | None = None, *, hidden: bool = True) -> Sequence[TaskSummary]:
         """Newest first, with or without hidden tasks."""
         ...
 
-    def search(self, words: str, workspace: str | None = None) -> Sequence[StoredHit]:
+    def search(self, words: str, workspace: str | None = None) -> Sequence[SearchHit]:
         """Tasks that contain all words, newest first."""
         ...
 
@@ -113,7 +53,7 @@ class StoredTasks(Protocol):
     def is_hidden(self, task_id: str) -> bool: ...
 
     def size(self, task_id: str) -> int:
-        """TerminalSize of the journal in bytes, which only grows."""
+        """Size of the journal in bytes, which only grows."""
         ...
 
     def in_use(self, task_id: str) -> bool:

@@ -28,7 +28,6 @@ from rookery.manager.shown_rows import (
     FileDiff,
     InboxRow,
     Listing,
-    PushKey,
     Review,
     SettingRow,
     Started,
@@ -266,8 +265,8 @@ class RevokeDevice(Asking[Done], frozen=True, kw_only=True):
     id: str
 
 
-class ReadPushKey(Asking[PushKey], frozen=True, kw_only=True):
-    """Read the key that a browser needs to ask for pushes."""
+class ReadPushKey(Asking[str], frozen=True, kw_only=True):
+    """Read the public key that a browser needs to ask for pushes, in base64url."""
 
 
 class SubscribePush(Asking[Done], frozen=True, kw_only=True):

@@ -6,11 +6,9 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rookery.core.asks import IntentQuestion
-from rookery.manager.sessions.session_record import ChangeCount, Counts, TodoStats
+from rookery.manager.sessions.session_record import ChangeCount, Counts, MailState, TodoStats
 from rookery.manager.sessions.session_states import Failure, Flags, SessionState
 from rookery.platform.worktree_values import WorktreeState
-
-MailState: TypeAlias = Literal["queued", "sending", "sent", "failed"]
 
 
 class MailRow(Struct, frozen=True, kw_only=True):
@@ -302,12 +300,6 @@ class Device(Struct, frozen=True, kw_only=True):
     """A browser or program on this machine, which is not valid elsewhere."""
 
 
-class PushKey(Struct, frozen=True, kw_only=True):
-    """The public key of the manager's pushes, in base64url."""
-
-    key: str
-
-
 class Done(Struct, frozen=True, kw_only=True):
     """It was done; `notes` are sentences about it."""
 
@@ -342,17 +334,6 @@ class Exported(Struct, frozen=True, kw_only=True):
 
     name: str
     text: str
-
-
-class Importables(Struct, frozen=True, kw_only=True):
-    branches: tuple[str, ...]
-    worktrees: tuple[str, ...]
-
-
-class KeptWork(Struct, frozen=True, kw_only=True):
-    ref: str
-    commit: str
-    about: str = ""
 
 
 class Comment(Struct, frozen=True, kw_only=True):

@@ -9,8 +9,6 @@ from rookery.core.queries import Asking
 from rookery.manager.shown_rows import (
     Done,
     EditorRow,
-    Importables,
-    KeptWork,
     Plan,
     PullRequestRow,
     ScriptLog,
@@ -18,6 +16,7 @@ from rookery.manager.shown_rows import (
     WorktreeRow,
     WorktreeStats,
 )
+from rookery.platform.worktree_values import Importable, KeptWork
 
 T = TypeVar("T")
 
@@ -74,7 +73,7 @@ class RemoveWorktree(WorktreeRequest[Done], frozen=True, kw_only=True):
     delete_branch: bool = False
 
 
-class ListImportable(Asking[Importables], frozen=True, kw_only=True):
+class ListImportable(Asking[Importable], frozen=True, kw_only=True):
     """List branches and worktrees that can be imported."""
 
 

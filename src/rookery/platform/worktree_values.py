@@ -112,7 +112,7 @@ class Resumed(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Keep(Struct, frozen=True, kw_only=True):
+class KeptWork(Struct, frozen=True, kw_only=True):
     """Uncommitted work saved under a reference."""
 
     ref: str
@@ -127,7 +127,7 @@ class Keep(Struct, frozen=True, kw_only=True):
 class Finished(Struct, frozen=True, kw_only=True):
     commit: str
     files: int
-    keep: Keep | None = None
+    keep: KeptWork | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -148,14 +148,14 @@ class ApplyPlan(Struct, frozen=True, kw_only=True):
 
 class AppliedWork(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...]
-    keep: Keep | None = None
+    keep: KeptWork | None = None
     notes: tuple[str, ...] = ()
 
 
 class Merged(Struct, frozen=True, kw_only=True):
     commit: str
     into: str
-    keep: Keep | None = None
+    keep: KeptWork | None = None
 
 
 class RemovalPlan(Struct, frozen=True, kw_only=True):
@@ -194,27 +194,23 @@ class BranchFate(StrEnum):
 
 class Removed(Struct, frozen=True, kw_only=True):
     worktree: Worktree
-    keep: Keep | None = None
+    keep: KeptWork | None = None
     leftover: str = ""
     """A folder still to be deleted; everything in it is saved."""
     branch_deleted: bool = False
 
 
-class Forgotten(Struct, frozen=True, kw_only=True):
-    """An imported worktree, which was left as it is."""
-
-    worktree: Worktree
-
-
 class RecoveredWork(Struct, frozen=True, kw_only=True):
     """Result of finishing interrupted removals."""
 
-    keeps: tuple[Keep, ...] = ()
+    keeps: tuple[KeptWork, ...] = ()
     deleted: tuple[str, ...] = ()
     trouble: tuple[str, ...] = ()
 
 
 class Importable(Struct, frozen=True, kw_only=True):
+    """Branches and worktrees that can be imported."""
+
     branches: tuple[str, ...]
     worktrees: tuple[str, ...]
 

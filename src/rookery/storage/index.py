@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.stored_tasks import SearchHit, TaskSummary
 from rookery.core.text.characters import is_utf8
 from rookery.errors import StorageError
 from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
@@ -29,7 +30,7 @@ from rookery.storage.journal_lines import (
     never_started,
     opened_journal,
 )
-from rookery.storage.summary import TaskSummary, see, snippet, words_of
+from rookery.storage.summary import see, snippet, words_of
 
 VERSION = 4
 MOST_FOUND = 100
@@ -68,13 +69,6 @@ _PASSING_TROUBLE = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
 }
-
-
-class SearchHit(Struct, frozen=True):
-    """A task that contains all search words, and a passage with one."""
-
-    task: TaskSummary
-    snippet: str
 
 
 class _JournalProgress(Struct, frozen=True):

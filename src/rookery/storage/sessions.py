@@ -29,8 +29,8 @@ from rookery.storage.journal_contents import read_record, unreadable
 from rookery.storage.journal_lines import JOURNAL, lost_lines, never_started
 
 if TYPE_CHECKING:
-    from rookery.storage.index import SearchHit, SessionIndex
-    from rookery.storage.summary import TaskSummary
+    from rookery.core.stored_tasks import SearchHit, TaskSummary
+    from rookery.storage.index import SessionIndex
 
 _TASK_ID = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
 _TOMB = ".deleted-"

@@ -2,9 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import Text
@@ -34,6 +32,7 @@ from rookery.core.facts import (
 from rookery.core.folds.run_tallies import added
 from rookery.core.instructions import without_piped
 from rookery.core.limits import KIB
+from rookery.core.stored_tasks import ModelUsage, StoredStatus, TaskSummary
 
 TITLE_LENGTH = 200
 SNIPPET_LENGTH = 160
@@ -41,47 +40,10 @@ RESULT_LENGTH = 8 * KIB
 """Searchable characters of a tool's result."""
 
 
-class StoredStatus(StrEnum):
-    OPEN = "open"
-    WAITING = "waiting"
-    """For the approval of a plan."""
-    COMPLETED = "completed"
-    CLOSED = "closed"
-    FAILED = "failed"
-
-
 _OFFERED = (StoredStatus.COMPLETED, StoredStatus.WAITING)
 
 QUARTER = 15 * 60_000
 """Days begin at a full quarter of an hour in every time zone."""
-
-
-class ModelUsage(Struct, frozen=True, kw_only=True):
-    """What a task used of one model in a quarter of an hour, which begins at `ts`."""
-
-    ts: int
-    model: str
-    usage: Usage
-
-
-class TaskSummary(Struct, frozen=True, kw_only=True):
-    """One task in a list. `damage` describes damage on disk. Unknown cost is None."""
-
-    id: str
-    title: str = ""
-    workspace: str = ""
-    parent: str | None = None
-    mode: str = ""
-    status: StoredStatus = StoredStatus.OPEN
-    created: int = 0
-    updated: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost: float | None = None
-    damage: str = ""
-    model: str = ""
-    """Of the last request."""
-    spending: tuple[ModelUsage, ...] = ()
 
 
 def see(summary: TaskSummary, event: Event) -> TaskSummary:

@@ -39,6 +39,7 @@ from rookery.manager.handlers.router import request_from_json
 from rookery.manager.sessions.session_record import Counts
 from rookery.manager.sessions.session_states import TRUE_IN, Flags, SessionState
 from rookery.platform.user_folders import find_places
+from rookery.platform.worktree_values import Importable, KeptWork
 from support.scripted_manager import PlayedFamily, scripted_handler
 from support.stored_sessions import keep
 
@@ -103,9 +104,9 @@ ANSWERS: dict[type[Any], Any] = {
     asked.ReadStats: STATS,
     asked.PlanApply: rows.Plan(text="1 file would change.", paths=("a.py",), token="t1"),
     asked.PlanRemoval: rows.Plan(text="2 files are not committed.", token="t2"),
-    asked.ListImportable: rows.Importables(branches=("other",), worktrees=()),
+    asked.ListImportable: Importable(branches=("other",), worktrees=()),
     asked.ImportWork: WORKTREE,
-    asked.ListKept: (rows.KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
+    asked.ListKept: (KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
     asked.BringBack: WORKTREE,
     asked.ImportPullRequest: WORKTREE,
     asked.ReadPullRequest: rows.PullRequestRow(number=12, title="Fix", state="open"),
@@ -453,7 +454,7 @@ def test_control_characters_from_models_and_files_are_not_printed(
         asked.ListWorktrees: (replace(WORKTREE, branch=EVIL, path=EVIL),),
         asked.PlanApply: rows.Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
         asked.ListScripts: (rows.ScriptRow(name=EVIL, path=EVIL, text=EVIL, digest=EVIL),),
-        asked.ListKept: (rows.KeptWork(ref=EVIL, commit="", about=EVIL),),
+        asked.ListKept: (KeptWork(ref=EVIL, commit="", about=EVIL),),
         asked.ReadPullRequest: rows.PullRequestRow(number=1, title=EVIL, url=EVIL, review=EVIL),
         asked.ReadScriptLog: rows.ScriptLog(text=EVIL),
         asked.ReviewChanges: rows.Review(

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import Struct
 
 from rookery.core.facts import Usage
+from rookery.core.stored_tasks import ModelUsage, TaskSummary
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.list_handler import ListHandler, checked_tags, costs_of, open_issues
 from rookery.manager.handlers.router import Router
@@ -24,7 +24,6 @@ from rookery.manager.list_requests import (
     TagSession,
 )
 from rookery.manager.requests import ListQuestions, ListSessions
-from rookery.storage.summary import ModelUsage
 from support.manager_project import HANDS_ON, SPEAKS_LONG, WRITES, Project, Watched
 
 PAID = """\
@@ -141,23 +140,6 @@ def test_issues_come_from_the_users_own_gh(
     assert bool(said) == bool(rows)
 
 
-class Stored(Struct, frozen=True, kw_only=True):
-    """A task of the index, as far as its cost counts."""
-
-    id: str
-    spending: tuple[ModelUsage, ...]
-    parent: str | None = None
-    workspace: str = "/p"
-    title: str = ""
-    mode: str = ""
-    status: str = ""
-    created: int = 0
-    updated: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost: float | None = None
-
-
 def used(day: int, model: str, cost: float | None, tokens: int = 10) -> ModelUsage:
     ts = int(time.mktime(datetime(2026, 3, day, 23, 45).timetuple())) * 1000
     return ModelUsage(ts=ts, model=model, usage=Usage(tokens_in=tokens, cost=cost))
@@ -169,10 +151,12 @@ def brief(rows: tuple[CostRow, ...]) -> dict[str, Any]:
 
 def test_costs_are_summed_per_day_model_session_and_project():
     tasks = [
-        Stored(id="a", spending=(used(8, "x", 9.0), used(9, "x", 1.0), used(10, "y", 2.0))),
-        Stored(id="b", parent="a", spending=(used(10, "x", 4.0),), workspace="/p/.roo/worktrees/w"),
-        Stored(id="c", spending=(used(10, "z", None),)),
-        Stored(id="d", spending=(used(10, "x", 8.0),), workspace="/q/.roo/worktrees/w"),
+        TaskSummary(id="a", spending=(used(8, "x", 9.0), used(9, "x", 1.0), used(10, "y", 2.0))),
+        TaskSummary(
+            id="b", parent="a", spending=(used(10, "x", 4.0),), workspace="/p/.roo/worktrees/w"
+        ),
+        TaskSummary(id="c", spending=(used(10, "z", None),)),
+        TaskSummary(id="d", spending=(used(10, "x", 8.0),), workspace="/q/.roo/worktrees/w"),
     ]
     names = {"a": "Roof", "c": "Door"}
     costs = costs_of(tasks, names, project="/p", since=date(2026, 3, 9), today=TODAY, budget=20.0)

@@ -334,13 +334,13 @@ def test_script_approval_applies_only_to_the_text_that_was_shown(project: Projec
     write(project, "run-script", "echo one\n", agreed=False)
     agreed = AgreedScripts(project.path, project.places)
     (offered,) = agreed.offered()
-    assert (offered.name, offered.script.text, offered.agreed) == (
+    assert (offered.name, offered.text, offered.agreed) == (
         *("run-script", "echo one\n"),
         False,
     )
     write(project, "run-script", "echo two\n", agreed=False)
     with pytest.raises(CommandRejected, match="look again"):
-        agreed.agree_to(offered.script.digest)
+        agreed.agree_to(offered.digest)
     write(project, "run-script", "echo one\n")
     assert [each.agreed for each in agreed.offered()] == [True]
     write(project, "run-script", "echo two\n", agreed=False)

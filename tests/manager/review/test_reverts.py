@@ -15,7 +15,7 @@ from rookery.manager.review.reviews import revert
 from rookery.manager.shown_rows import Review
 from rookery.platform.worktree_git import Git, InTheWay
 from rookery.platform.worktree_project import Project
-from rookery.platform.worktree_values import Code, Keep, Worktree
+from rookery.platform.worktree_values import Code, KeptWork, Worktree
 from support.access_lists import restrict, still_restricted
 from support.warm_programs import run_program
 from support.worktree_folders import (
@@ -47,8 +47,8 @@ def digests(
 
 def reverted(
     handler: Operations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
-) -> Keep | None:
-    done: Keep | None = handler.revert(worktree, path, digests(handler, worktree, scope)[path])
+) -> KeptWork | None:
+    done: KeptWork | None = handler.revert(worktree, path, digests(handler, worktree, scope)[path])
     assert not isinstance(done, InTheWay)
     return done
 
@@ -58,7 +58,7 @@ def revert_if_shown(handler: Operations, worktree: Worktree) -> None:
         assert not isinstance(handler.revert(worktree, "a.txt", digest), InTheWay)
 
 
-def kept(bench: WorktreeBench, done: Keep | None, path: str) -> bytes:
+def kept(bench: WorktreeBench, done: KeptWork | None, path: str) -> bytes:
     assert done
     return git(bench.folder, "show", f"{done.ref}:{path}")
 

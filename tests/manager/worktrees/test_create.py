@@ -23,7 +23,6 @@ from rookery.platform.worktree_git import InTheWay
 from rookery.platform.worktree_values import (
     Code,
     Created,
-    Forgotten,
     Importable,
     Listed,
     Resumed,
@@ -341,7 +340,7 @@ def test_removing_an_imported_worktree_keeps_its_files(bench: WorktreeBench, tmp
     assert created.worktree.imported
     assert bench.handler.importable() == Importable(branches=("free",), worktrees=())
     put(mine, {"a.txt": b"mine\n"})
-    assert isinstance(bench.handler.remove(bench.planned(created.worktree)), Forgotten)
+    assert bench.handler.remove(bench.planned(created.worktree)) is None
     assert (mine / "a.txt").read_bytes() == b"mine\n"
     assert bench.handler.all_listed() == []
     assert code_of(bench.handler.import_worktree(tmp_path)) is Code.BROKEN

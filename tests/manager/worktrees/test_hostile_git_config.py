@@ -21,7 +21,7 @@ from rookery.platform.worktree_values import (
     Code,
     Created,
     Finished,
-    Keep,
+    KeptWork,
     Listed,
     Merged,
     Removed,
@@ -166,7 +166,7 @@ def test_an_impostor_admin_folder_does_not_replace_the_real_one(bench: WorktreeB
     assert found
     assert found.admin.name == folder.name
     removed = result(Removed, bench.handler.remove(bench.planned(worktree)))
-    assert isinstance(removed.keep, Keep)
+    assert isinstance(removed.keep, KeptWork)
     assert git(bench.folder, "show", f"{removed.keep.ref}^2:b.txt") == b"only staged\n"
 
 

@@ -15,7 +15,7 @@ from rookery.platform.worktree_values import (
     BranchFate,
     Code,
     Created,
-    Keep,
+    KeptWork,
     RecoveredWork,
     Removed,
     WorktreeState,
@@ -50,7 +50,7 @@ def test_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
     plan = bench.planned(worktree)
     assert plan.left_out == ("cache/", "packages/")
     removed = result(Removed, bench.handler.remove(plan))
-    assert isinstance(removed.keep, Keep)
+    assert isinstance(removed.keep, KeptWork)
     assert not folder.exists()
     clear(removed)
     assert os.listdir(bench.place) == []
@@ -72,7 +72,7 @@ def test_a_clean_worktree_leaves_its_branch_and_no_reference(bench: WorktreeBenc
     assert plan.to_keep == ()
     removed = result(Removed, bench.handler.remove(plan))
     assert removed.keep is None
-    assert bench.handler.keeps() == []
+    assert bench.handler.keeps() == ()
     assert b"agent/work" in git(bench.folder, "branch", "--list", "agent/work")
     assert b".roo" not in git(bench.folder, "worktree", "list")
     recovered = result(RecoveredWork, bench.handler.recover())
@@ -223,8 +223,8 @@ def test_kept_work_can_be_restored_exactly(bench: WorktreeBench):
     before, status = bench.treasure(folder), git(folder, "status", "--porcelain")
     removed = result(Removed, bench.handler.remove(bench.planned(worktree)))
     assert removed.keep
-    assert bench.handler.keeps() == [removed.keep]
-    back = result(Created, bench.handler.bring_back(removed.keep, "agent/again"))
+    assert bench.handler.keeps() == (removed.keep,)
+    back = result(Created, bench.handler.bring_back(removed.keep.ref, "agent/again"))
     again = Path(back.worktree.path)
     assert bench.treasure(again) == before
     assert git(again, "status", "--porcelain") == status

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from msgspec.structs import replace
 
+from rookery.core.stored_tasks import StoredStatus, TaskSummary
 from rookery.core.text.terminal_text import Paint
 from rookery.storage.cli.session_listing import (
     TableStyle,
@@ -16,7 +17,6 @@ from rookery.storage.cli.session_listing import (
     money,
     table,
 )
-from rookery.storage.summary import StoredStatus, TaskSummary
 
 NOW = datetime(2026, 3, 14, 15, 0, tzinfo=timezone(timedelta(hours=2)))
 LOOK = TableStyle(width=60, paint=Paint(False), now=NOW, home="/home/ada")

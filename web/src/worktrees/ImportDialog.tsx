@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
-import type { Importables } from "../protocol";
+import type { Importable } from "../protocol";
 import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
 import { Select } from "../ui/select";
@@ -91,7 +91,7 @@ function Choice({
   choose,
 }: {
   what: "branch" | "folder";
-  from: Importables;
+  from: Importable;
   chosen: string;
   choose: (name: string) => void;
 }) {

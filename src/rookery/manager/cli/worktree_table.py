@@ -11,19 +11,18 @@ from rookery.manager.cli.sessions_common import CommandSpec, ManagerClient, shor
 from rookery.manager.cli.sessions_review import SHORTEST_DIGEST, stats_of
 from rookery.manager.shown_rows import (
     EditorRow,
-    Importables,
-    KeptWork,
     PullRequestRow,
     ScriptLog,
     ScriptRow,
     WorktreeRow,
 )
 from rookery.platform.paths import visible
+from rookery.platform.worktree_values import Importable, KeptWork
 
 _WORKTREE_HEAD = ["ID", "BRANCH", "STATE", "FROM", "SESSIONS", "FOLDER"]
 
 
-def _importable(found: Importables, client: ManagerClient) -> list[str]:
+def _importable(found: Importable, client: ManagerClient) -> list[str]:
     branches = [f"branch  {harmless_line(each)}" for each in found.branches]
     folders = [f"folder  {harmless_line(each)}" for each in found.worktrees]
     return [*branches, *folders] or ["Nothing to import."]

@@ -20,14 +20,9 @@ from rookery import NAME
 from rookery.core.facts import Usage
 from rookery.core.fleet_rows import FleetListing
 from rookery.core.folds.run_tallies import added
+from rookery.core.stored_tasks import ModelUsage, TaskSummary
 from rookery.errors import CommandRejected
-from rookery.manager.dependencies import (
-    Dependencies,
-    FleetView,
-    StoredSpending,
-    StoredTask,
-    StoredTasks,
-)
+from rookery.manager.dependencies import Dependencies, FleetView, StoredTasks
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.list_requests import (
     AnswerFleetSession,
@@ -63,8 +58,8 @@ _CHANGES = {
     "unarchive": {"archived": False},
     "mark_read": {"unread": False},
 }
-Spent: TypeAlias = tuple[StoredTask, StoredSpending]
-Name: TypeAlias = Callable[[StoredTask, StoredSpending], str]
+Spent: TypeAlias = tuple[TaskSummary, ModelUsage]
+Name: TypeAlias = Callable[[TaskSummary, ModelUsage], str]
 _WORKTREES = f"{Path('/.roo/worktrees')}/"
 
 
@@ -188,7 +183,7 @@ def open_issues(project: Path) -> tuple[IssueRow, ...]:
         raise CommandRejected("gh printed no list of issues. Update gh, then try again.") from error
 
 
-def root_of(task: StoredTask, tasks: Mapping[str, StoredTask]) -> str:
+def root_of(task: TaskSummary, tasks: Mapping[str, TaskSummary]) -> str:
     """The id of the session that a task belongs to."""
     seen = {task.id}
     while task.parent and task.parent in tasks and task.parent not in seen:
@@ -203,7 +198,7 @@ def project_of(workspace: str) -> str:
 
 
 def costs_of(
-    tasks: Sequence[StoredTask],
+    tasks: Sequence[TaskSummary],
     names: Mapping[str, str],
     *,
     project: str,
@@ -251,7 +246,7 @@ async def spent_today(tasks: StoredTasks) -> Mapping[str, float]:
     return {row.session_id: row.cost or 0.0 for row in costs.sessions}
 
 
-def day_of(spending: StoredSpending) -> str:
+def day_of(spending: ModelUsage) -> str:
     return datetime.fromtimestamp(spending.ts / 1000).date().isoformat()
 
 

@@ -4,7 +4,6 @@ Changes in a worktree come from git. Changes of a session elsewhere come from it
 checkpoints, without using the project's repository or the session's process.
 """
 
-import base64
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -30,7 +29,7 @@ from rookery.manager.requests import (
     SendComments,
 )
 from rookery.manager.review.checkout_changes import Checkout, checkout_of
-from rookery.manager.review.file_diffs import ShownPicture, TextDiff, changes_of, diff_of
+from rookery.manager.review.file_diffs import TextDiff, changes_of, diff_of
 from rookery.manager.review.file_sides import ChangedLine
 from rookery.manager.review.reviews import (
     SessionFile,
@@ -146,8 +145,8 @@ class ReviewHandler:
             file=diff.file,
             lines=lines,
             note=diff.note,
-            old_image=_data_uri(diff.old_picture),
-            new_image=_data_uri(diff.new_picture),
+            old_image=diff.old_image,
+            new_image=diff.new_image,
         )
 
     async def _diff(self, session_id: str, scope: Scope, path: str, context: int) -> TextDiff:
@@ -260,12 +259,6 @@ class ReviewHandler:
         if summary := self._supervisor.session(session_id):
             return summary
         raise CommandRejected(f"No such session: {session_id}.")
-
-
-def _data_uri(picture: ShownPicture | None) -> str:
-    if picture is None:
-        return ""
-    return f"data:{picture.media_type};base64,{base64.b64encode(picture.data).decode()}"
 
 
 def quoted_line(diff: TextDiff, comment: Comment) -> str:

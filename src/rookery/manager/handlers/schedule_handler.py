@@ -26,7 +26,7 @@ from rookery.manager.schedule_requests import (
 from rookery.manager.schedules.cron import parse_cron
 from rookery.manager.schedules.schedule_file import Schedule, digest_of
 from rookery.manager.schedules.scheduler import MOST_KEPT, Scheduler, used
-from rookery.manager.sessions.session_record import label_of
+from rookery.manager.sessions.session_record import label_of, same_fields
 from rookery.manager.shown_rows import Done, Started
 from rookery.protocol.server import new_token
 
@@ -72,20 +72,16 @@ class ScheduleHandler:
         auto_approve = request.auto_approve
         if auto_approve is None:
             auto_approve = self._settings().manager.auto_approve
-        schedule = Schedule(
-            id=secrets.token_hex(4),
-            name=label_of(request.name or request.prompt),
-            prompt=request.prompt,
-            cron=request.cron.strip(),
-            at=_time(request.at) if request.at else None,
-            token_digest=digest_of(token) if token else "",
-            where=request.where,
-            model=request.model,
-            mode=request.mode,
-            auto_approve=auto_approve,
-            budget=request.budget,
-            checked=self._scheduler.now(),
-        )
+        own = {
+            "id": secrets.token_hex(4),
+            "name": label_of(request.name or request.prompt),
+            "cron": request.cron.strip(),
+            "at": _time(request.at) if request.at else None,
+            "token_digest": digest_of(token) if token else "",
+            "auto_approve": auto_approve,
+            "checked": self._scheduler.now(),
+        }
+        schedule = Schedule(**{**same_fields(request, Schedule), **own})
         self._save(schedule, timed=True)
         notes = (ONLY_OPEN, *([NO_PRICE] if request.budget else []))
         return ScheduleSecret(
@@ -164,25 +160,13 @@ class ScheduleHandler:
         return f"/p/{project_id}/api/webhook" if token else ""
 
     def _row(self, each: Schedule, spent: Mapping[str, float] = {}) -> ScheduleRow:
-        return ScheduleRow(
-            id=each.id,
-            name=each.name,
-            prompt=each.prompt,
-            cron=each.cron,
-            at=each.at,
-            webhook=bool(each.token_digest),
-            next=None if each.paused else each.next_after(self._scheduler.now()),
-            paused=each.paused,
-            where=each.where,
-            model=each.model,
-            mode=each.mode,
-            auto_approve=each.auto_approve,
-            budget=each.budget,
-            used=used(each, spent),
-            runs=each.runs[:MOST_KEPT],
-            missed=each.missed,
-            missed_count=each.missed_count,
-        )
+        own = {
+            "webhook": bool(each.token_digest),
+            "next": None if each.paused else each.next_after(self._scheduler.now()),
+            "used": used(each, spent),
+            "runs": each.runs[:MOST_KEPT],
+        }
+        return ScheduleRow(**{**same_fields(each, ScheduleRow), **own})
 
 
 def _check_fields(schedule: Schedule) -> None:

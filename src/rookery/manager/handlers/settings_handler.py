@@ -19,6 +19,7 @@ from rookery.manager import requests
 from rookery.manager.dependencies import Dependencies
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.sessions.session_folders import Workspaces
+from rookery.manager.sessions.session_record import same_fields
 from rookery.manager.shown_rows import Done, SettingRow
 
 Type: TypeAlias = Literal["bool", "int", "float", "str", "list"]
@@ -149,12 +150,7 @@ class LookupHandler:
         return await anyio.to_thread.run_sync(look, abandon_on_cancel=True)
 
     async def _read_trace(self, request: requests.ReadTrace) -> tuple[TraceRow, ...]:
-        query = TraceQuery(
-            intent=request.intent,
-            path=request.path,
-            session_id=request.session_id,
-            most=request.most,
-        )
+        query = TraceQuery(**same_fields(request, TraceQuery))
         return await self._governance.trace(self._workspaces.of(request.session_id), query)
 
     async def _blame(self, request: requests.BlameFile) -> tuple[BlamedLine, ...]:

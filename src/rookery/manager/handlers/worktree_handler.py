@@ -21,8 +21,6 @@ from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts
 from rookery.manager.sessions.session_states import TRUE_IN
 from rookery.manager.shown_rows import (
     Done,
-    Importables,
-    KeptWork,
     Plan,
     ScriptRow,
     WorktreeRow,
@@ -46,8 +44,7 @@ from rookery.platform.worktree_project import RUN_SCRIPT
 from rookery.platform.worktree_values import (
     BranchFate,
     Code,
-    Forgotten,
-    Keep,
+    KeptWork,
     Listed,
     Removed,
     Worktree,
@@ -94,15 +91,15 @@ class WorktreeHandler:
             asked.MergeWorktree: self._in_worktree(self._merge),
             asked.PlanRemoval: self._in_worktree(lambda worktree, _: self._remover.plan(worktree)),
             asked.RemoveWorktree: self._in_worktree(self._remove),
-            asked.ListImportable: self._list_importable,
+            asked.ListImportable: lambda _: self._access.run(importable),
             asked.ImportWork: self._import,
-            asked.ListKept: self._list_kept,
+            asked.ListKept: lambda _: self._access.run(keeps),
             asked.BringBack: self._bring_back,
             asked.RunScript: self._run_script,
             asked.StopScript: self._in_worktree(self._stop_script),
             asked.ListScripts: self._list_scripts,
             asked.AgreeScript: self._agree,
-            asked.ListBranches: self._list_branches,
+            asked.ListBranches: lambda _: self._access.run(known_branches),
         }
 
     async def recover(self) -> None:
@@ -172,10 +169,6 @@ class WorktreeHandler:
             worktree, request.token, delete_branch=request.delete_branch
         )
 
-    async def _list_importable(self, request: asked.ListImportable) -> Importables:
-        found = await self._access.run(importable)
-        return Importables(branches=found.branches, worktrees=found.worktrees)
-
     async def _import(self, request: asked.ImportWork) -> WorktreeRow:
         if bool(request.branch) == bool(request.folder):
             raise CommandRejected("Give either a branch or a folder to import.")
@@ -188,13 +181,8 @@ class WorktreeHandler:
             made = await self._access.run(import_worktree, folder)
         return self._row(Listed(worktree=made.worktree, state=WorktreeState.READY))
 
-    async def _list_kept(self, request: asked.ListKept) -> tuple[KeptWork, ...]:
-        found = await self._access.run(keeps)
-        return tuple(KeptWork(ref=each.ref, commit=each.commit, about=each.about) for each in found)
-
     async def _bring_back(self, request: asked.BringBack) -> WorktreeRow:
-        keep = Keep(ref=request.ref, commit="")
-        made = await self._access.run(bring_back, keep, request.branch)
+        made = await self._access.run(bring_back, request.ref, request.branch)
         return self._row(Listed(worktree=made.worktree, state=WorktreeState.READY))
 
     async def _run_script(self, request: asked.RunScript) -> Done:
@@ -220,24 +208,12 @@ class WorktreeHandler:
 
     async def _list_scripts(self, request: asked.ListScripts) -> tuple[ScriptRow, ...]:
         self._access.require_trust()
-        return tuple(
-            ScriptRow(
-                name=each.name,
-                path=visible(str(Path(each.script.path).relative_to(self._access.project))),
-                text=each.script.text,
-                digest=each.script.digest,
-                agreed=each.agreed,
-            )
-            for each in self._agreed.offered()
-        )
+        return self._agreed.offered()
 
     async def _agree(self, request: asked.AgreeScript) -> Done:
         self._access.require_trust()
         self._agreed.agree_to(request.digest)
         return Done(notes=("If it changes, you must agree to it again.",))
-
-    async def _list_branches(self, request: asked.ListBranches) -> tuple[str, ...]:
-        return tuple(await self._access.run(known_branches))
 
     def _in_worktree(
         self, act: Callable[[Worktree, Any], Awaitable[Any]]
@@ -302,7 +278,7 @@ class WorktreeFinisher:
         return ""
 
 
-def saved_work_notes(keep: Keep | None) -> tuple[str, ...]:
+def saved_work_notes(keep: KeptWork | None) -> tuple[str, ...]:
     """A note about saved work, if there is any."""
     return (keep.message,) if keep else ()
 
@@ -338,7 +314,7 @@ class WorktreeRemover:
             self._access.forget(worktree)
         finally:
             self._access.closed.discard(worktree.path)
-        if isinstance(removed, Forgotten):
+        if not removed:
             return Done(notes=(f"{worktree.path} was imported, so its files were kept.",))
         self._supervisor.group.start_soon(self._clear, removed)
         gone = f"The branch {worktree.branch} was deleted." if removed.branch_deleted else ""

@@ -28,6 +28,7 @@ from rookery.manager.sessions.session_process import (
     start_detached,
     start_ticks,
 )
+from rookery.manager.shown_rows import ScriptRow
 from rookery.manager.worktrees.checkout_files import copy_included
 from rookery.manager.worktrees.project_scripts import (
     ProjectScript,
@@ -43,7 +44,7 @@ from rookery.platform.paths import visible
 from rookery.platform.user_folders import Places
 from rookery.platform.worktree_git import InTheWay
 from rookery.platform.worktree_project import RUN_SCRIPT, SETUP_SCRIPT
-from rookery.platform.worktree_values import BranchFate, Removed, Worktree
+from rookery.platform.worktree_values import BranchFate, Worktree
 
 FILE = "scripts.json"
 PATIENCE = 5.0
@@ -60,14 +61,6 @@ class AgreedScript(Struct, frozen=True):
     digest: str
 
 
-class OfferedScript(Struct, frozen=True, kw_only=True):
-    """The current text of a script, for the user to read."""
-
-    name: str
-    script: ProjectScript
-    agreed: bool
-
-
 class AgreedScripts:
     """The scripts of one project that the user agreed to, in a file that processes may share."""
 
@@ -76,12 +69,19 @@ class AgreedScripts:
         self._kept = KeptList(places.config / FILE, AgreedScript)
 
     def knows(self, script: ProjectScript) -> bool:
-        return self._entry_of(script) in self._kept.believed()
+        return AgreedScript(str(self._project), script.digest) in self._kept.believed()
 
-    def offered(self) -> tuple[OfferedScript, ...]:
+    def offered(self) -> tuple[ScriptRow, ...]:
+        """The scripts with their current texts, for the user to read."""
         found = [(name, project_script(self._project, name)) for name in (SETUP_SCRIPT, RUN_SCRIPT)]
         return tuple(
-            OfferedScript(name=name, script=script, agreed=self.knows(script))
+            ScriptRow(
+                name=name,
+                path=visible(str(Path(script.path).relative_to(self._project))),
+                text=script.text,
+                digest=script.digest,
+                agreed=self.knows(script),
+            )
             for name, script in found
             if script
         )
@@ -89,14 +89,10 @@ class AgreedScripts:
     def agree_to(self, digest: str) -> None:
         """Agree to the script with this digest. Raises `CommandRejected` if it has changed, and
         `StorageError` if that cannot be saved."""
-        shown = [each.script for each in self.offered() if each.script.digest == digest]
-        if not shown:
+        if all(each.digest != digest for each in self.offered()):
             raise CommandRejected("The script was changed or removed; look again.")
-        new = self._entry_of(shown[0])
+        new = AgreedScript(str(self._project), digest)
         self._kept.update(lambda kept: [*(old for old in kept if old != new), new])
-
-    def _entry_of(self, script: ProjectScript) -> AgreedScript:
-        return AgreedScript(str(self._project), script.digest)
 
 
 class RunScripts:
@@ -240,7 +236,7 @@ class WorktreeSetup:
                 return False
             fate = BranchFate.DELETE if worktree.branch_owned else BranchFate.KEEP
             removed = await self._access.run(remove, plan, fate)
-            if isinstance(removed, Removed):
+            if removed:
                 with suppress(InTheWay):
                     await anyio.to_thread.run_sync(clear, removed)
             return True

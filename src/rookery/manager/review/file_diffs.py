@@ -3,6 +3,7 @@
 Generated files are marked, and files that are too large are listed but not shown.
 """
 
+import base64
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -47,11 +48,6 @@ class ListedFile(Struct, frozen=True):
     raw: RawChange
 
 
-class ShownPicture(Struct, frozen=True, kw_only=True):
-    media_type: str
-    data: bytes
-
-
 class TextDiff(Struct, frozen=True, kw_only=True):
     """The diff of a file. Includes both whole texts, which highlighting needs."""
 
@@ -60,8 +56,9 @@ class TextDiff(Struct, frozen=True, kw_only=True):
     note: str = ""
     old: bytes = b""
     new: bytes = b""
-    old_picture: ShownPicture | None = None
-    new_picture: ShownPicture | None = None
+    old_image: str = ""
+    """A data URI, like `new_image`."""
+    new_image: str = ""
 
 
 def changes_of(checkout: Checkout, scope: GitScope) -> Review:
@@ -127,8 +124,8 @@ def diff_of_sides(
         return TextDiff(
             file=file,
             note=_sizes(old, new),
-            old_picture=_picture(old),
-            new_picture=_picture(new),
+            old_image=_data_uri(old),
+            new_image=_data_uri(new),
         )
     if old.is_binary or new.is_binary:
         return TextDiff(file=file, note=_sizes(old, new))
@@ -256,7 +253,7 @@ def _too_much(old: Side, new: Side) -> str:
     return f"Too large to show: {old.size} bytes before, {new.size} bytes now."
 
 
-def _picture(side: Side) -> ShownPicture | None:
+def _data_uri(side: Side) -> str:
     if not side.picture:
-        return None
-    return ShownPicture(media_type=side.picture, data=side.data or b"")
+        return ""
+    return f"data:{side.picture};base64,{base64.b64encode(side.data or b'').decode()}"

@@ -46,7 +46,7 @@ from rookery.platform.descriptors import opened_folder
 from rookery.platform.git_objects import ObjectKind, object_id
 from rookery.platform.paths import visible
 from rookery.platform.worktree_git import InTheWay
-from rookery.platform.worktree_values import Code, Keep, digest
+from rookery.platform.worktree_values import Code, KeptWork, digest
 
 MOST_FILES = 1000
 """Files shown of one step."""
@@ -175,7 +175,7 @@ _FOLDER_RIGHTS = 0o755
 _NOT_AS_SHOWN = "changed since you saw it, so it was not reverted; look again."
 
 
-def revert(checkout: Checkout, path: str, digest: str) -> Keep | None:
+def revert(checkout: Checkout, path: str, digest: str) -> KeptWork | None:
     """Revert a file to what it was compared with, which its `digest` identifies; return its saved
     content. Raises `InTheWay`, and does nothing, if it has changed since."""
     project = checkout.project
@@ -197,7 +197,7 @@ def revert(checkout: Checkout, path: str, digest: str) -> Keep | None:
 
 def revert_to(
     checkout: Checkout, path: str, *, now: HeldFile | None, then: HeldFile | None
-) -> Keep | None:
+) -> KeptWork | None:
     """Replace a file's content `now` by `then`; None is no file. Raises `InTheWay`, and does
     nothing, if it holds something else."""
     root = checkout.git.folder
@@ -303,7 +303,9 @@ def _folders(root: Path, path: str) -> Iterator[Effect]:
             yield Effect(folder, None, folder_with(_FOLDER_RIGHTS))
 
 
-def _write(checkout: Checkout, raw: RawChange, changes: list[Effect], kept: Keep | None) -> None:
+def _write(
+    checkout: Checkout, raw: RawChange, changes: list[Effect], kept: KeptWork | None
+) -> None:
     git, path = checkout.git, raw.old_path or raw.path
 
     def content(known: str) -> bytes:
@@ -319,7 +321,7 @@ def _put(
     path: str,
     changes: Sequence[Effect],
     content: Callable[[str], bytes],
-    kept: Keep | None,
+    kept: KeptWork | None,
 ) -> None:
     git = checkout.git
     done = put_back(git.folder, changes, content, most=LARGEST, aside=git.git_folder)

@@ -18,8 +18,9 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
+from rookery.core.stored_tasks import StoredStatus, TaskSummary
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.dependencies import StoredTask, StoredTasks
+from rookery.manager.dependencies import StoredTasks
 from rookery.manager.sessions.message_queue import check
 from rookery.manager.sessions.session_events import ProcessError, StartEvent, UserMessage
 from rookery.manager.sessions.session_folders import (
@@ -323,9 +324,9 @@ class OutsideSessions:
         ids = {each.id for each in found}
         return {each.id: self._record(each) for each in found if each.parent not in ids}
 
-    def _record(self, task: StoredTask) -> SessionRecord:
-        completed = task.status == "completed"
-        working = task.status == "open" and self._tasks.in_use(task.id)
+    def _record(self, task: TaskSummary) -> SessionRecord:
+        completed = task.status is StoredStatus.COMPLETED
+        working = task.status is StoredStatus.OPEN and self._tasks.in_use(task.id)
         resting = SessionState.COMPLETED if completed else SessionState.PAUSED
         return SessionRecord(
             session_id=task.id,

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 import msgspec
@@ -23,9 +23,12 @@ from rookery import NAME
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.requests import ListDevices, ReadPushKey, RevokeDevice, SubscribePush
-from rookery.manager.shown_rows import Device, Done, PushKey
+from rookery.manager.shown_rows import Device, Done
 from rookery.platform.disk import private_folder, put, reason
 from rookery.protocol.server import new_token
+
+if TYPE_CHECKING:
+    from rookery.manager.web.push import Pusher
 
 DEVICES = 32
 """Paired devices, and as many browsers on this machine; a further browser replaces the one that
@@ -160,20 +163,12 @@ class Devices:
         self._stored = written
 
 
-class PushService(Protocol):
-    """Wakes browsers. Methods raise `CommandRejected`."""
-
-    def subscribe(self, device_id: str, endpoint: str) -> None: ...
-
-    def public_key(self) -> str: ...
-
-
 class DeviceHandler:
     def __init__(
         self,
         devices: Devices,
         disconnect: Callable[[str], None],
-        push: PushService | None = None,
+        push: "Pusher | None" = None,
     ) -> None:
         self._devices = devices
         self._disconnect = disconnect
@@ -188,14 +183,14 @@ class DeviceHandler:
     async def _list(self, _: ListDevices) -> tuple[Device, ...]:
         return self._devices.all()
 
-    async def _key(self, _: ReadPushKey) -> PushKey:
-        return PushKey(key=await anyio.to_thread.run_sync(self._pushing().public_key))
+    async def _key(self, _: ReadPushKey) -> str:
+        return await anyio.to_thread.run_sync(self._pushing().public_key)
 
     async def _subscribe(self, request: SubscribePush) -> Done:
         self._pushing().subscribe(request.device_id, request.endpoint)
         return Done()
 
-    def _pushing(self) -> PushService:
+    def _pushing(self) -> "Pusher":
         if not self._push:
             raise CommandRejected(f"Only the server of {NAME} manager sends pushes.")
         return self._push

@@ -11,22 +11,22 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import anyio
 import msgspec
 from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route, Router, WebSocketRoute
+from starlette.routing import Route, WebSocketRoute
+from starlette.routing import Router as PathRouter
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from rookery import NAME, VERSION
 from rookery.core.commands import repeated_field
-from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, RookeryError, StorageError
 from rookery.manager.dependencies import FleetView
-from rookery.manager.handlers.router import reply_to_json, request_from_json
+from rookery.manager.handlers.router import Router, reply_to_json, request_from_json
 from rookery.manager.schedule_requests import CallWebhook
 from rookery.manager.web.access import (
     BODY,
@@ -133,16 +133,10 @@ class PageChannel:
             raise ChannelEnded from error
 
 
-class RequestRouter(Protocol):
-    """Answers requests."""
-
-    async def do(self, request: Asking[Any]) -> Any: ...
-
-
 class HostedProject(Struct, frozen=True):
     """What answers the requests of one project."""
 
-    router: RequestRouter
+    router: Router
     talk: Talk
 
 
@@ -175,8 +169,8 @@ class Routes:
         self._on_paired = on_paired
         self._fleet = fleet
 
-    def app(self) -> Router:
-        return Router(
+    def app(self) -> PathRouter:
+        return PathRouter(
             [
                 Route(f"{API}/launch", self._launch, methods=["POST"]),
                 Route(f"{API}/pair", self._pair, methods=["POST"]),

@@ -301,12 +301,12 @@ def free_for_versions(
         taken.append(name)
 
 
-def known_branches(project: Project) -> list[str]:
+def known_branches(project: Project) -> tuple[str, ...]:
     """Branch names without duplicates: the checked-out one, other local ones, those of remotes."""
     form = "--format=%(refname:lstrip=3)"
     there = project.git.output("for-each-ref", form, "refs/remotes").splitlines()
     here = [project.current_branch, *project.branches]
-    return list(dict.fromkeys(name for name in (*here, *there) if name and name != "HEAD"))
+    return tuple(dict.fromkeys(name for name in (*here, *there) if name and name != "HEAD"))
 
 
 def demand_name(project: Project, branch: str) -> None:

@@ -36,7 +36,7 @@ from rookery.manager.worktrees.checkout_files import (
 from rookery.platform.git_folders import entries, is_folder, regular_content
 from rookery.platform.worktree_git import Git, GitCommandFailed, InTheWay
 from rookery.platform.worktree_project import Project
-from rookery.platform.worktree_values import KEEP_REFS, Code, Keep
+from rookery.platform.worktree_values import KEEP_REFS, Code, KeptWork
 
 _IGNORED = "!! "
 
@@ -143,7 +143,7 @@ def keep_files(
     *,
     git: Git | None = None,
     name: str = "project",
-) -> Keep | None:
+) -> KeptWork | None:
     """Save files that are about to be overwritten, unless they are committed as they are."""
     git = git or project.git
     found = uncommitted(project, git, contents_at(git.folder, paths), {*paths}.__contains__)
@@ -157,7 +157,7 @@ def keep_files(
     return keep(git, name, about, work) if work else None
 
 
-def keep(git: Git, name: str, about: str, work: Uncommitted) -> Keep:
+def keep(git: Git, name: str, about: str, work: Uncommitted) -> KeptWork:
     """Save work under a new reference. It is on disk, and verified, when this returns."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     ref = f"{KEEP_REFS}{name}-{stamp}-{secrets.token_hex(3)}"
@@ -170,15 +170,15 @@ def keep(git: Git, name: str, about: str, work: Uncommitted) -> Keep:
             Code.CHANGED, "Files changed while they were saved; stop what writes there.", lacking
         )
     faults.kp("worktree.kept")
-    return Keep(ref=ref, commit=commit, about=about)
+    return KeptWork(ref=ref, commit=commit, about=about)
 
 
-def keeps(project: Project) -> list[Keep]:
+def keeps(project: Project) -> tuple[KeptWork, ...]:
     """All saved work, oldest first."""
     form = "--format=%(refname)%00%(objectname)%00%(subject)"
     lines = project.git.output("for-each-ref", "--sort=creatordate", form, KEEP_REFS).splitlines()
     rows = (line.split("\0") for line in lines)
-    return [Keep(ref=ref, commit=commit, about=about) for ref, commit, about in rows]
+    return tuple(KeptWork(ref=ref, commit=commit, about=about) for ref, commit, about in rows)
 
 
 def lone_commits(git: Git) -> tuple[str, ...]:

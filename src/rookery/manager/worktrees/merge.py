@@ -24,7 +24,7 @@ from rookery.platform.worktree_values import (
     KEEP_REFS,
     Code,
     Finished,
-    Keep,
+    KeptWork,
     Merged,
     Worktree,
     WorktreeState,
@@ -146,7 +146,7 @@ def merge(project: Project, worktree: Worktree) -> Merged:
         return Merged(commit=project.git.commit("HEAD"), into=worktree.parent_branch, keep=kept)
 
 
-def _save_staged(project: Project, worktree: Worktree, git: Git) -> Keep | None:
+def _save_staged(project: Project, worktree: Worktree, git: Git) -> KeptWork | None:
     """Save what is staged in another version than the file."""
     index = index_of(git).get(0, {})
     work = uncommitted(project, git, contents_of(git.folder), index.__contains__)
@@ -313,10 +313,10 @@ def _conflict(worktree: Worktree, paths: "list[str] | tuple[str, ...]") -> InThe
     )
 
 
-def _keep_head(git: Git, worktree: Worktree) -> Keep:
+def _keep_head(git: Git, worktree: Worktree) -> KeptWork:
     """Keep the commits that a rebase replaces."""
     head = git.commit("HEAD")
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     ref = f"{KEEP_REFS}{folder_name(worktree.branch)}-{stamp}-{secrets.token_hex(3)}"
     git.run("update-ref", ref, head)
-    return Keep(ref=ref, commit=head, about=f"Commits of {worktree.branch} before the rebase")
+    return KeptWork(ref=ref, commit=head, about=f"Commits of {worktree.branch} before the rebase")

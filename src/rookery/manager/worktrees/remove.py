@@ -36,8 +36,7 @@ from rookery.platform.worktree_values import (
     KEEP_REFS,
     BranchFate,
     Code,
-    Forgotten,
-    Keep,
+    KeptWork,
     RecoveredWork,
     RemovalPlan,
     Removed,
@@ -68,16 +67,17 @@ def plan_removal(project: Project, worktree: Worktree) -> RemovalPlan:
 
 def remove(
     project: Project, plan: RemovalPlan, fate: BranchFate = BranchFate.KEEP
-) -> Removed | Forgotten:
+) -> Removed | None:
     """Remove a worktree in which no process runs any more. Does nothing if more would be lost
-    than `plan`, which the user agreed to, says."""
+    than `plan`, which the user agreed to, says. Returns None for an imported one, whose files
+    stay as they are."""
     worktree = plan.worktree
     with project.alone():
         found = registered_at(project, Path(worktree.path))
         if worktree.imported:
             if found:
                 (found.admin / NOTE_OF_WORKTREE).unlink(missing_ok=True)
-            return Forgotten(worktree=worktree)
+            return None
         if state_of(project, worktree) in (WorktreeState.MISSING, WorktreeState.LOST):
             kept = dismiss(project, found) if found else None
             removed = Removed(worktree=worktree, keep=kept)
@@ -88,7 +88,7 @@ def remove(
 
 def recover(project: Project) -> RecoveredWork:
     """Finish interrupted removals: save what is not saved yet, then delete. Runs at every start."""
-    keeps: list[Keep] = []
+    keeps: list[KeptWork] = []
     deleted: list[str] = []
     trouble: list[str] = []
     with project.alone():
@@ -151,9 +151,11 @@ def _remove_folder(project: Project, plan: RemovalPlan, found: Registered) -> Re
     return Removed(worktree=plan.worktree, keep=kept, leftover=str(gone))
 
 
-def _save(project: Project, git: Git, found: Registered, plan: RemovalPlan | None) -> Keep | None:
+def _save(
+    project: Project, git: Git, found: Registered, plan: RemovalPlan | None
+) -> KeptWork | None:
     """Save the work, again if something changed meanwhile."""
-    newest: Keep | None = None
+    newest: KeptWork | None = None
     for _ in range(_TRIES):
         now = survey(project, git)
         more = [path for path in now.left_out if plan and path not in plan.left_out]
@@ -176,7 +178,7 @@ def _mark_saved(away: Path) -> Path:
     return gone
 
 
-def _resume_removal(project: Project, away: Path) -> tuple[Keep | None, Path]:
+def _resume_removal(project: Project, away: Path) -> tuple[KeptWork | None, Path]:
     place = original_path(away)
     found = registered_at(project, place)
     if not found:
@@ -208,7 +210,7 @@ def _delete_branch(project: Project, removed: Removed) -> Removed:
     if lone:
         ref = f"{KEEP_REFS}{folder_name(branch)}-branch-{secrets.token_hex(4)}"
         project.git.run("update-ref", ref, tip, "")
-        kept = kept or Keep(ref=ref, commit=tip, about=f"The branch {branch}")
+        kept = kept or KeptWork(ref=ref, commit=tip, about=f"The branch {branch}")
     faults.kp("worktree.branch")
     project.git.run("update-ref", "-d", f"refs/heads/{branch}", tip)
     return replace(removed, keep=kept, branch_deleted=True)

@@ -41,7 +41,7 @@ from rookery.platform.worktree_values import (
     Code,
     Created,
     Importable,
-    Keep,
+    KeptWork,
     Resumed,
     Worktree,
     WorktreeState,
@@ -57,7 +57,7 @@ def resume(project: Project, worktree: Worktree) -> Resumed:
         return _recreate(project, worktree)
 
 
-def dismiss(project: Project, found: Registered) -> Keep | None:
+def dismiss(project: Project, found: Registered) -> KeptWork | None:
     """Remove a worktree without a folder from git, after saving what was staged in it."""
     if any(original_path(each) == found.folder for each in interrupted_removals(project)):
         raise InTheWay(
@@ -74,12 +74,12 @@ def dismiss(project: Project, found: Registered) -> Keep | None:
     return kept
 
 
-def bring_back(project: Project, saved: Keep, branch: str) -> Created:
+def bring_back(project: Project, ref: str, branch: str) -> Created:
     """Restore saved files and index to a new worktree with a new branch. The reference stays."""
     with project.alone():
-        kept = project.git.commit(saved.ref) if saved.ref.startswith(KEEP_REFS) else ""
+        kept = project.git.commit(ref) if ref.startswith(KEEP_REFS) else ""
         if not kept:
-            raise InTheWay(Code.BRANCH_NOT_FOUND, f"No saved work under {saved.ref}.")
+            raise InTheWay(Code.BRANCH_NOT_FOUND, f"No saved work under {ref}.")
         parents = project.git.output("rev-list", "--parents", "-n", "1", kept).split()[1:]
         base = parents[0] if parents else kept
         project.make_place()

@@ -15,6 +15,7 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.cli.command_line import format_option
 from rookery.cli.reports import Exit
+from rookery.core.stored_tasks import TaskSummary
 from rookery.core.text.terminal_text import counted
 from rookery.errors import SettingsError, StorageError
 from rookery.platform.user_folders import find_places
@@ -29,7 +30,6 @@ from rookery.storage.cli.session_listing import (
 )
 from rookery.storage.journal import TaskLock
 from rookery.storage.sessions import TaskStore
-from rookery.storage.summary import TaskSummary
 
 MOST_NAMED = 10
 _AGE = re.compile(r"(\d{1,6})\s*(h|d|w)")

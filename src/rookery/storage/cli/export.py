@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from rookery import NAME, VERSION
 from rookery.core.facts import Event, Noted, TaskOpened
 from rookery.core.folds.streamed_rows import outline, streamed_rows
+from rookery.core.stored_tasks import TaskSummary
 from rookery.core.text.characters import whole
 from rookery.core.text.scrubber import Scrubber
 from rookery.core.text.terminal_text import counted, harmless_line
@@ -32,7 +33,6 @@ from rookery.protocol.transcript_text import TranscriptPassage, as_markdown, pas
 from rookery.storage.cli.session_commands import harmless_json, header
 from rookery.storage.cli.session_listing import chosen_session, family_of, title, workspace_option
 from rookery.storage.sessions import Journals, TaskStore
-from rookery.storage.summary import TaskSummary
 
 DocumentForm: TypeAlias = Form | Literal["jsonl"]
 BUNDLE: Final = "bundle"

@@ -14,6 +14,7 @@ import click
 from msgspec.structs import replace
 
 from rookery.cli.command_line import folder_option, format_option
+from rookery.core.stored_tasks import SearchHit, StoredStatus, TaskSummary
 from rookery.core.text.characters import as_utf8, whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
@@ -30,9 +31,8 @@ from rookery.storage.cli.session_listing import (
     table_style,
     title,
 )
-from rookery.storage.index import SearchHit
 from rookery.storage.sessions import TaskStore
-from rookery.storage.summary import TITLE_LENGTH, StoredStatus, TaskSummary
+from rookery.storage.summary import TITLE_LENGTH
 
 if TYPE_CHECKING:
     from rookery.manager.sessions.session_record import SessionRecord

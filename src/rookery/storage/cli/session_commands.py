@@ -15,6 +15,7 @@ import click
 from rookery import NAME
 from rookery.cli.command_line import format_option, json_option
 from rookery.core.folds.agent_rows import AgentRows, agents_in
+from rookery.core.stored_tasks import TaskSummary
 from rookery.core.text.terminal_text import Paint, cells_of, counted, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
@@ -41,7 +42,6 @@ from rookery.storage.cli.session_listing import (
 from rookery.storage.running_commands import CommandRegistry, ListedCommand
 from rookery.storage.session_copies import fork
 from rookery.storage.sessions import TaskStore
-from rookery.storage.summary import TaskSummary
 
 
 @click.command()

@@ -20,12 +20,12 @@ from rookery import NAME
 from rookery.cli.command_line import folder_option
 from rookery.core.facts import Event
 from rookery.core.settings import Settings
+from rookery.core.stored_tasks import StoredStatus, TaskSummary
 from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
-from rookery.storage.summary import StoredStatus, TaskSummary
 
 if TYPE_CHECKING:
     from rookery.core.folds.view import View

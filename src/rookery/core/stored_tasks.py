@@ -1,0 +1,51 @@
+"""Stored tasks, as lists and searches show them."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from rookery.core.facts import Usage
+
+
+class StoredStatus(StrEnum):
+    OPEN = "open"
+    WAITING = "waiting"
+    """For the approval of a plan."""
+    COMPLETED = "completed"
+    CLOSED = "closed"
+    FAILED = "failed"
+
+
+class ModelUsage(Struct, frozen=True, kw_only=True):
+    """What a task used of one model in a quarter of an hour, which begins at `ts`."""
+
+    ts: int
+    model: str
+    usage: Usage
+
+
+class TaskSummary(Struct, frozen=True, kw_only=True):
+    """One task in a list. `damage` describes damage on disk. Unknown cost is None."""
+
+    id: str
+    title: str = ""
+    workspace: str = ""
+    parent: str | None = None
+    mode: str = ""
+    status: StoredStatus = StoredStatus.OPEN
+    created: int = 0
+    updated: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = None
+    damage: str = ""
+    model: str = ""
+    """Of the last request."""
+    spending: tuple[ModelUsage, ...] = ()
+
+
+class SearchHit(Struct, frozen=True):
+    """A task that contains all search words, and a passage with one."""
+
+    task: TaskSummary
+    snippet: str
