@@ -5,7 +5,7 @@ import { toastError, toast } from "./ui";
 /** Sends a request for a click and shows its notes as toasts. If it fails, shows why and returns null. */
 export async function attempt<K extends keyof Requests>(
   kind: K,
-  fields: Omit<Requests[K], "kind">,
+  fields: Requests[K],
 ): Promise<Answers[K] | null> {
   try {
     const answer = await request(kind, fields);

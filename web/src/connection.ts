@@ -20,7 +20,7 @@ function openSocket(): Socket {
 /** Sends a request to the manager. Throws `Refused`, whose message is for the user. */
 export async function request<K extends keyof Requests>(
   kind: K,
-  fields: Omit<Requests[K], "kind">,
+  fields: Requests[K],
 ): Promise<Answers[K]> {
   const text = JSON.stringify({ kind, ...fields });
   if (text.length > MAX_FRAME_LENGTH) return (await upload(text)) as Answers[K];

@@ -16,7 +16,7 @@ export interface RequestState<T> {
 /** Sends a request on mount, when its fields change, and after a reconnect. */
 export function useRequest<K extends keyof Requests>(
   kind: K,
-  fields: Omit<Requests[K], "kind">,
+  fields: Requests[K],
 ): RequestState<Answers[K]> {
   const key = JSON.stringify([kind, fields]);
   const [reply, setReply] = useState<Reply<Answers[K]>>({ key: "", answer: null, problem: "" });

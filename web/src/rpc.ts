@@ -153,7 +153,7 @@ export class Connection {
     return this.#send(method, params);
   }
 
-  async request<K extends keyof Requests>(kind: K, fields: Omit<Requests[K], "kind">): Promise<Answers[K]> {
+  async request<K extends keyof Requests>(kind: K, fields: Requests[K]): Promise<Answers[K]> {
     return (await this.call("do", { kind, ...fields })) as Answers[K];
   }
 

@@ -1,10 +1,10 @@
 /** Sends answers. Each names its question and the digest of what was shown. */
 import { attempt } from "../attempt";
-import type { ApproveAction } from "../protocol";
+import type { Requests } from "../protocol";
 import type { Suggestion } from "../transcript/row-content";
 import type { Ask } from "./ask";
 
-type Choice = NonNullable<ApproveAction["choice"]>;
+type Choice = NonNullable<Requests["approve_action"]["choice"]>;
 
 export function approve(ask: Ask, how: { always?: boolean; choice?: Choice } = {}): Promise<unknown> {
   const { session_id, ts, digest } = ask;

@@ -1,5 +1,5 @@
 /** Filters for the records of the ledger. */
-import type { ReadTrace } from "../protocol";
+import type { Requests } from "../protocol";
 
 export interface TraceFilter {
   readonly intent: string;
@@ -12,7 +12,7 @@ export const RECORDS_AT_ONCE = 100;
 /** The manager returns at most this many. */
 export const MAX_RECORDS = 1_000;
 
-export function traceRequest(filter: TraceFilter, most: number): Omit<ReadTrace, "kind"> {
+export function traceRequest(filter: TraceFilter, most: number): Requests["read_trace"] {
   return { intent: filter.intent, path: filter.path.trim(), session_id: filter.sessionId, most };
 }
 

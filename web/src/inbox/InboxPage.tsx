@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { attempt } from "../attempt";
 import { counted } from "../format";
 import { useKeys } from "../keys";
-import type { ChangeSessions, InboxRow } from "../protocol";
+import type { InboxRow, Requests } from "../protocol";
 import { hrefOf } from "../routes";
 import { WaitingElsewhere } from "../shell/Projects";
 import { inbox, listLoaded, sessions } from "../store";
@@ -195,7 +195,7 @@ function Group(props: { id: InboxGroup; words: string; all: InboxRow[]; drawn: I
   );
 }
 
-function changeAll(action: ChangeSessions["action"], rows: InboxRow[]): Promise<unknown> {
+function changeAll(action: Requests["change_sessions"]["action"], rows: InboxRow[]): Promise<unknown> {
   return attempt("change_sessions", { action, session_ids: [...new Set(rows.map((row) => row.session_id))] });
 }
 

@@ -1,6 +1,6 @@
 /** The state of the form for a new session: validation, request, and what is remembered. */
 import { loadValue, saveValue } from "../storage";
-import type { KnownModel, StartSessions } from "../protocol";
+import type { KnownModel, Requests } from "../protocol";
 
 export const MAX_VERSIONS = 4;
 export const MAX_IMAGES = 4;
@@ -75,7 +75,7 @@ export function problemOf(form: Form): string | null {
   return null;
 }
 
-export function requestOf(form: Form): Omit<StartSessions, "kind"> {
+export function requestOf(form: Form): Requests["start_sessions"] {
   return {
     prompt: form.prompt,
     images: [...form.images],
@@ -91,7 +91,7 @@ export function requestOf(form: Form): Omit<StartSessions, "kind"> {
   };
 }
 
-function placeOf(form: Form): Pick<StartSessions, "base" | "branch" | "worktree_id"> {
+function placeOf(form: Form): Pick<Requests["start_sessions"], "base" | "branch" | "worktree_id"> {
   switch (originOf(form)) {
     case "new-branch":
       return { base: form.base, branch: form.branch.trim() };

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
-import type { ChangedFile, FileDiff, ReadDiff } from "../protocol";
+import type { ChangedFile, FileDiff, Requests } from "../protocol";
 import { Badge, Button, Icon, Notice, Spinner, toastError } from "../ui";
 import { visibleLine } from "../visible-text";
 import { errorMessage } from "../requests";
@@ -16,7 +16,7 @@ import { DiffTable } from "./DiffTable";
 import { contextFor, filled } from "./gaps";
 import { useOnceNearViewport } from "./near-viewport";
 
-export type Scope = NonNullable<ReadDiff["scope"]>;
+export type Scope = NonNullable<Requests["read_diff"]["scope"]>;
 
 export interface FileProps {
   sessionId: string;

@@ -1,6 +1,6 @@
 /** What a schedule does, in words, and the request that the form makes. */
 import { money } from "../format";
-import type { AddSchedule, ScheduleRow } from "../protocol";
+import type { Requests, ScheduleRow } from "../protocol";
 
 export type Kind = "cron" | "at" | "webhook";
 export type Approvals = "settings" | "auto" | "ask";
@@ -49,7 +49,7 @@ export function formProblem(form: ScheduleForm): string | null {
   return Number.isFinite(budget) && budget > 0 ? null : "Give a budget above 0, or leave it empty for no limit.";
 }
 
-export function addRequest(form: ScheduleForm): Omit<AddSchedule, "kind"> {
+export function addRequest(form: ScheduleForm): Requests["add_schedule"] {
   return {
     prompt: form.prompt,
     name: form.name.trim(),

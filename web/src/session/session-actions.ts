@@ -1,6 +1,6 @@
 /** Actions on a session. */
 import { attempt } from "../attempt";
-import type { ExportSession, SessionRow } from "../protocol";
+import type { Requests, SessionRow } from "../protocol";
 import { go } from "../routes";
 import { confirm, toast } from "../ui";
 import { visibleLine } from "../visible-text";
@@ -31,7 +31,7 @@ export async function fork(session_id: string, ts?: number): Promise<void> {
   if (made) go({ page: "session", session_id: made });
 }
 
-export async function exportAs(session_id: string, format: NonNullable<ExportSession["format"]>): Promise<void> {
+export async function exportAs(session_id: string, format: NonNullable<Requests["export_session"]["format"]>): Promise<void> {
   const exported = await attempt("export_session", { session_id, format });
   if (exported) downloadFile(exported.name, exported.text);
 }

@@ -1,12 +1,12 @@
 import { attempt } from "../attempt";
 import { counted } from "../format";
-import type { ChangeSessions, SessionRow } from "../protocol";
+import type { Requests, SessionRow } from "../protocol";
 import { sessions } from "../store";
 import { Button, confirm, toast } from "../ui";
 import { searchSessions } from "./session-groups";
 import { selectAll, selected, stopSelecting } from "./selection";
 
-type Change = ChangeSessions["action"];
+type Change = Requests["change_sessions"]["action"];
 
 const DONE: Record<Change, string> = {
   archive: "archived",
