@@ -156,7 +156,7 @@ ANSWERS: dict[type[Any], Any] = {
     planned.RunSchedule: rows.Started(session_ids=(TWO,)),
     planned.RenewWebhook: planned.ScheduleSecret(schedule=SCHEDULE, token="t2", path="/p/x"),
     found.ListFleet: FleetListing(workers=(), queues=(), sessions=()),
-    asked.ReadPushKey: rows.PushKey(key="k1"),
+    asked.ReadPushKey: "k1",
     asked.ListDevices: (rows.Device(id="d1", name="phone", paired=0, seen=0),),
 }
 

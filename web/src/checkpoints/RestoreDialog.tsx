@@ -4,8 +4,9 @@ import { useState } from "preact/hooks";
 import { request } from "../connection";
 import { counted, moment } from "../format";
 import type { CheckpointRow, RestoreRehearsal } from "../protocol";
-import { useRequest, useAction } from "../requests";
-import { Button, Dialog, Notice } from "../ui";
+import { useRequest } from "../requests";
+import { Notice, Problem } from "../ui";
+import { ActionDialog } from "../ui/action-dialog";
 import { visibleLine } from "../visible-text";
 import { PathList } from "../worktrees/PathList";
 import { Loaded } from "../ui/PageFrame";
@@ -32,37 +33,24 @@ export function RestoreDialog({
   const [choice, setChoice] = useState<Choice>({ files: true, conversation: false, overwrite: false });
   const { seq: to } = checkpoint;
   const rehearsal = useRequest("rehearse_restore", { session_id: sessionId, to, overwrite: choice.overwrite });
-  const [problem, setProblem] = useState("");
-  const action = useAction(setProblem);
-  const restore = () =>
-    action.run(async () => {
-      setProblem("");
-      const done = await request("restore_session", { session_id: sessionId, to, ...choice });
-      toastDone(done, `Restored: ${visibleLine(checkpoint.title)}.`);
-      restored();
-    });
+  const restore = async () => {
+    const done = await request("restore_session", { session_id: sessionId, to, ...choice });
+    toastDone(done, `Restored: ${visibleLine(checkpoint.title)}.`);
+    restored();
+  };
   const { answer } = rehearsal;
   const possible = answer && !(choice.files && answer.problem) && changesAnything(answer, choice);
 
   return (
-    <Dialog
+    <ActionDialog
       title="Restore this checkpoint?"
       close={close}
       wide
-      foot={
-        <>
-          <Button onClick={close}>Cancel</Button>
-          <Button
-            kind="danger"
-            icon="history"
-            busy={action.busy}
-            disabled={rehearsal.loading || !possible}
-            onClick={restore}
-          >
-            {buttonWords(choice)}
-          </Button>
-        </>
-      }
+      words={buttonWords(choice)}
+      kind="danger"
+      icon="history"
+      disabled={rehearsal.loading || !possible}
+      act={restore}
     >
       <p>
         <strong>{visibleLine(checkpoint.title)}</strong>
@@ -87,12 +75,7 @@ export function RestoreDialog({
         {(plan) => <Consequences rehearsal={plan} choice={choice} change={setChoice} />}
       </Loaded>
       <p class="quiet small">The current state is saved as a checkpoint first.</p>
-      {problem && (
-        <Notice tone="bad" icon="alert">
-          {problem}
-        </Notice>
-      )}
-    </Dialog>
+    </ActionDialog>
   );
 }
 
@@ -107,11 +90,7 @@ function Consequences({
 }) {
   const offersOverwrite = choice.files && (rehearsal.kept.length > 0 || choice.overwrite);
   if (choice.files && rehearsal.problem) {
-    return (
-      <Notice tone="bad" icon="alert">
-        {visibleLine(rehearsal.problem)}
-      </Notice>
-    );
+    return <Problem words={visibleLine(rehearsal.problem)} />;
   }
   return (
     <>

@@ -6,7 +6,7 @@ import { useRefresh, useRequest } from "../requests";
 import { hrefOf } from "../routes";
 import { followFleet } from "../store";
 import { Transcript } from "../transcript/Transcript";
-import { Badge, Button, confirm, LinkButton, Notice } from "../ui";
+import { Badge, Button, confirm, LinkButton, Notice, Problem } from "../ui";
 import { visibleLine, visibleText } from "../visible-text";
 import { humanize } from "../wording";
 import { FleetQuestion } from "./FleetQuestion";
@@ -36,11 +36,7 @@ export default function FleetSessionPage({ session_id }: { session_id: string })
         </div>
       </header>
       <Transcript task={task} session_id={session_id}>
-        {(ended || fleet.problem) && (
-          <Notice tone="bad" icon="alert">
-            {visibleText(ended || fleet.problem)}
-          </Notice>
-        )}
+        <Problem words={visibleText(ended || fleet.problem)} />
         {session?.state === "queued" && <Notice icon="clock">{visibleLine(queuedWords(session))}</Notice>}
         {session?.reason && <Notice tone="careful">{visibleText(session.reason)}</Notice>}
       </Transcript>

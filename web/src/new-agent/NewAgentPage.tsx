@@ -8,7 +8,7 @@ import { budgetWords } from "../cost/cost-figures";
 import { go, hrefOf } from "../routes";
 import { NOT_TRUSTED } from "../shell/Trust";
 import { overview, sessionOf, sessions } from "../store";
-import { Button, Field, Key, Notice, toast } from "../ui";
+import { Button, Field, Key, Notice, Problem, toast } from "../ui";
 import { Select } from "../ui/select";
 import { visibleLine } from "../visible-text";
 import { controlText } from "../settings/setting-values";
@@ -129,11 +129,7 @@ export default function NewAgentPage() {
               : "The agent asks before it changes a file or runs a command."}
           </p>
           <BudgetNotice />
-          {problem && (
-            <Notice tone="bad" icon="alert">
-              {visibleLine(problem)}
-            </Notice>
-          )}
+          <Problem words={visibleLine(problem)} />
           {!trusted && !problem && (
             <Notice tone="careful" icon="shield">
               {NOT_TRUSTED} Trust it above.

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { request } from "../connection";
 import { counted } from "../format";
 import { hrefOf } from "../routes";
-import { Button, Icon, LinkButton, Notice, confirm, toast } from "../ui";
+import { Button, Icon, LinkButton, Problem, confirm, toast } from "../ui";
 import { visibleLine } from "../visible-text";
 import { useAction } from "../requests";
 import type { CommentEditor } from "./comment-editor";
@@ -70,11 +70,7 @@ export function CommentsBar({
           />
         </div>
       )}
-      {problem && (
-        <Notice tone="bad" icon="alert">
-          {problem} Your comments are kept.
-        </Notice>
-      )}
+      <Problem words={problem && `${problem} Your comments are kept.`} />
       <div class="line-of">
         <Button kind="plain" icon={open ? "down" : "up"} aria-expanded={open} onClick={() => setOpen(!open)}>
           {counted(drafts.length, "unsent comment")}

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { ChangedFile, FileDiff, Requests } from "../protocol";
-import { Badge, Button, Icon, Notice, Spinner, toastError } from "../ui";
+import { Badge, Button, Icon, Problem, Spinner, toastError } from "../ui";
 import { visibleLine } from "../visible-text";
 import { errorMessage } from "../requests";
 import { KIND_WORDS, folderAndName, startsCollapsed } from "./changed-files";
@@ -105,9 +105,7 @@ function FileBody({ sessionId, scope, file, view, editor }: FileProps) {
   if (problem) {
     return (
       <div class="file-note">
-        <Notice tone="bad" icon="alert">
-          {problem}
-        </Notice>
+        <Problem words={problem} />
         <Button compact icon="retry" onClick={reload}>
           Retry
         </Button>

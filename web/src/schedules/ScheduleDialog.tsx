@@ -4,8 +4,9 @@ import { request } from "../connection";
 import { Choices } from "../new-agent/Choices";
 import { ModelSelect } from "../new-agent/ModelSelect";
 import type { ScheduleRow, ScheduleSecret } from "../protocol";
-import { useAction, useRequest } from "../requests";
-import { Button, Dialog, Field, Notice } from "../ui";
+import { useRequest } from "../requests";
+import { Field } from "../ui";
+import { ActionDialog } from "../ui/action-dialog";
 import { visibleLine } from "../visible-text";
 import { addRequest, EMPTY_FORM, formOf, formProblem, instantOf, type Kind, PRESETS } from "./schedule-words";
 
@@ -26,37 +27,25 @@ const PLACES = [
 
 export function ScheduleDialog({ row, close, saved }: Props) {
   const [form, setForm] = useState(row ? formOf(row) : EMPTY_FORM);
-  const [problem, setProblem] = useState("");
-  const action = useAction(setProblem);
   const change = (some: Partial<typeof form>) => setForm((was) => ({ ...was, ...some }));
   const missing = formProblem(form);
-  const save = () =>
-    action.run(async () => {
-      if (!row) return saved(await request("add_schedule", addRequest(form)));
-      const { prompt, name, kind, cron, at } = form;
-      const moved = kind === "cron" && cron !== row.cron ? { cron } : kind === "at" && at !== formOf(row).at ? { at: instantOf(at) } : {};
-      await request("change_schedule", { id: row.id, prompt, name, budget: Number(form.budget || 0), ...moved });
-      saved(null);
-    });
+  const save = async () => {
+    if (!row) return saved(await request("add_schedule", addRequest(form)));
+    const { prompt, name, kind, cron, at } = form;
+    const moved = kind === "cron" && cron !== row.cron ? { cron } : kind === "at" && at !== formOf(row).at ? { at: instantOf(at) } : {};
+    await request("change_schedule", { id: row.id, prompt, name, budget: Number(form.budget || 0), ...moved });
+    saved(null);
+  };
   return (
-    <Dialog
+    <ActionDialog
       title={row ? `Change ${visibleLine(row.name)}` : "New schedule"}
       close={close}
-      foot={
-        <>
-          <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={action.busy} disabled={missing !== null} title={missing ?? undefined} onClick={save}>
-            {row ? "Save" : "Add schedule"}
-          </Button>
-        </>
-      }
+      words={row ? "Save" : "Add schedule"}
+      disabled={missing !== null}
+      hint={missing ?? undefined}
+      act={save}
     >
       <div class="schedule-form">
-        {problem && (
-          <Notice tone="bad" icon="alert">
-            {problem}
-          </Notice>
-        )}
         <Field label="Prompt">
           <textarea class="input" rows={4} value={form.prompt} onInput={(event) => change({ prompt: event.currentTarget.value })} />
         </Field>
@@ -94,7 +83,7 @@ export function ScheduleDialog({ row, close, saved }: Props) {
         )}
         {!row && <Model model={form.model} choose={(model) => change({ model })} />}
       </div>
-    </Dialog>
+    </ActionDialog>
   );
 }
 

@@ -12,7 +12,7 @@ import { isWorktreeRemoved } from "../states";
 import { type FollowedTask, followTask, inbox, list, listLoaded } from "../store";
 import { Transcript } from "../transcript/Transcript";
 import { requestOf } from "../transcript/row-content";
-import { Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
+import { Empty, Icon, LinkButton, Notice, Problem, Spinner } from "../ui";
 import type { TaskView } from "../view";
 import { visibleLine, visibleText, withoutAnsi } from "../visible-text";
 import { fork } from "./session-actions";
@@ -150,11 +150,7 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
           <Spinner label="Loading conversation" /> Loading
         </div>
       )}
-      {ended && (
-        <Notice tone="bad" icon="alert">
-          {ended}
-        </Notice>
-      )}
+      <Problem words={ended} />
       {row.flags.show_spinner && (
         <div class="working">
           <Spinner /> {progressText(last, view.parts.value, row, isOpen(view))}

@@ -3,9 +3,9 @@ import { useEffect } from "preact/hooks";
 import { request } from "../connection";
 import { ModelSelect } from "../new-agent/ModelSelect";
 import type { IntentRow, KnownMode, KnownModel, SessionRow } from "../protocol";
-import { Button, toastError, Dialog, Field, Notice, Switch } from "../ui";
+import { toastError, Field, Switch } from "../ui";
+import { ActionDialog } from "../ui/action-dialog";
 import { Select } from "../ui/select";
-import { useAction } from "../requests";
 import type { Parts } from "../view";
 import { visibleLine } from "../visible-text";
 
@@ -21,8 +21,6 @@ export default function SwitchDialog({ row, parts, close }: { row: SessionRow; p
     auto_approve: parts.automatic ?? row.auto_approve,
   };
   const chosen = useSignal(before);
-  const problem = useSignal("");
-  const action = useAction((words) => (problem.value = words));
 
   useEffect(() => {
     request("list_models", {}).then((found) => (models.value = found), toastError);
@@ -30,29 +28,17 @@ export default function SwitchDialog({ row, parts, close }: { row: SessionRow; p
     request("list_intents", {}).then((found) => (intents.value = found), () => undefined);
   }, []);
 
-  const save = () =>
-    action.run(async () => {
-      const changes = Object.fromEntries(
-        Object.entries(chosen.value).filter(([name, value]) => value !== before[name as keyof typeof before]),
-      );
-      if (Object.keys(changes).length) await request("switch_session", { session_id: row.session_id, ...changes });
-      close();
-    });
+  const save = async () => {
+    const changes = Object.fromEntries(
+      Object.entries(chosen.value).filter(([name, value]) => value !== before[name as keyof typeof before]),
+    );
+    if (Object.keys(changes).length) await request("switch_session", { session_id: row.session_id, ...changes });
+    close();
+  };
   const set = (changes: Partial<typeof before>) => (chosen.value = { ...chosen.value, ...changes });
 
   return (
-    <Dialog
-      title="Session settings"
-      close={close}
-      foot={
-        <>
-          <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={action.busy} onClick={save}>
-            Save
-          </Button>
-        </>
-      }
-    >
+    <ActionDialog title="Session settings" close={close} words="Save" act={save}>
       <Field label="Model">
         <ModelSelect
           none={`${visibleLine(parts.model || row.model || "current model")} (now)`}
@@ -87,11 +73,6 @@ export default function SwitchDialog({ row, parts, close }: { row: SessionRow; p
       <Switch on={chosen.value.auto_approve} change={(on) => set({ auto_approve: on })}>
         Auto-approve. Limits, protected files and denied commands still apply.
       </Switch>
-      {problem.value && (
-        <Notice tone="bad" icon="alert">
-          {problem.value}
-        </Notice>
-      )}
-    </Dialog>
+    </ActionDialog>
   );
 }

@@ -49,6 +49,16 @@ export function Notice({
   );
 }
 
+/** Why something failed, if it did. */
+export function Problem({ words }: { words: ComponentChildren }) {
+  if (!words) return null;
+  return (
+    <Notice tone="bad" icon="alert">
+      {words}
+    </Notice>
+  );
+}
+
 /** A placeholder for an empty list: why it is empty, and what to do. */
 export function Empty({ icon, children }: { icon: IconName; children: ComponentChildren }) {
   return (

@@ -9,7 +9,7 @@ import { useRequest } from "../requests";
 import { Counts } from "../review/Counts";
 import { hiddenLines } from "../review/gaps";
 import { versions as numbers } from "../store";
-import { Notice, Spinner, Tabs } from "../ui";
+import { Problem, Spinner, Tabs } from "../ui";
 import { Select } from "../ui/select";
 import { visibleLine } from "../visible-text";
 import { type FilesByVersion, filesOf } from "./comparison";
@@ -101,9 +101,7 @@ function Diff({ session_id, path, digest }: { session_id: string; path: string; 
     return (
       <div class="file-note">
         {diff.problem ? (
-          <Notice tone="bad" icon="alert">
-            {diff.problem}
-          </Notice>
+          <Problem words={diff.problem} />
         ) : (
           <Spinner label={`Loading ${visibleLine(path)}`} />
         )}

@@ -6,7 +6,7 @@ import { counted } from "../format";
 import type { Version } from "../protocol";
 import { errorMessage, useRequest, useAction } from "../requests";
 import { hrefOf } from "../routes";
-import { Button, Dialog, Notice, toastError, toast } from "../ui";
+import { Button, Dialog, Problem, toastError, toast } from "../ui";
 import { visibleLine, visibleText } from "../visible-text";
 import { shortenReferences } from "../wording";
 import { PathList } from "../worktrees/PathList";
@@ -78,9 +78,7 @@ export function RemoveOthersDialog({
         />
       ))}
       {problems.map((problem) => (
-        <Notice key={problem} tone="bad" icon="alert">
-          {problem}
-        </Notice>
+        <Problem key={problem} words={problem} />
       ))}
     </Dialog>
   );

@@ -4,8 +4,9 @@ import { useEffect, useState } from "preact/hooks";
 import { request } from "../connection";
 import { counted } from "../format";
 import type { Plan } from "../protocol";
-import { useRequest, useAction } from "../requests";
-import { Button, Dialog, Notice } from "../ui";
+import { useRequest } from "../requests";
+import { Button, Notice } from "../ui";
+import { ActionDialog } from "../ui/action-dialog";
 import { visibleText } from "../visible-text";
 import { shortenReferences } from "../wording";
 import { PathList } from "./PathList";
@@ -35,63 +36,34 @@ export function ApplyDialog({
 }) {
   const [chosen, setChosen] = useState(paths);
   const plan = useRequest("plan_apply", { worktree_id: worktreeId, paths: [...chosen] });
-  const [problem, setProblem] = useState("");
-  const action = useAction(setProblem);
-
-  const apply = (token: string) =>
-    action.run(async () => {
-      setProblem("");
-      const done = await request("apply_worktree", {
-        worktree_id: worktreeId,
-        paths: [...chosen],
-        token,
-      });
-      toastDone(done, `Applied ${name} to the project.`);
-      applied();
+  const apply = async () => {
+    const done = await request("apply_worktree", {
+      worktree_id: worktreeId,
+      paths: [...chosen],
+      token: plan.answer!.token,
     });
-  const checkAgain = () => {
-    setProblem("");
-    plan.reload();
+    toastDone(done, `Applied ${name} to the project.`);
+    applied();
   };
   const all = useAllPaths(sessionId, known, plan.answer);
   const rest = plan.answer && withoutConflicts(plan.answer, chosen.length > 0 ? chosen : all);
 
   return (
-    <Dialog
+    <ActionDialog
       title={`Apply ${name} to the project`}
       close={close}
-      foot={
-        <>
-          <Button onClick={close}>Cancel</Button>
-          {(problem || (plan.answer?.conflicts.length ?? 0) > 0) && (
-            <Button icon="retry" busy={plan.loading} onClick={checkAgain}>
-              Check again
-            </Button>
-          )}
-          {rest && (
-            <Button onClick={() => setChosen(rest)}>Skip conflicts ({counted(rest.length, "file")})</Button>
-          )}
-          <Button
-            kind="primary"
-            icon="check"
-            busy={action.busy}
-            disabled={plan.loading || !plan.answer || !canApply(plan.answer)}
-            onClick={() => plan.answer && apply(plan.answer.token)}
-          >
-            Apply
-          </Button>
-        </>
-      }
+      words="Apply"
+      icon="check"
+      disabled={plan.loading || !plan.answer || !canApply(plan.answer)}
+      act={apply}
+      checkAgain={plan.reload}
+      again={(plan.answer?.conflicts.length ?? 0) > 0}
+      others={rest && <Button onClick={() => setChosen(rest)}>Skip conflicts ({counted(rest.length, "file")})</Button>}
     >
       <Loaded of={plan} waiting="Checking what would change…">
         {(answer) => <ApplyPlan plan={answer} />}
       </Loaded>
-      {problem && (
-        <Notice tone="bad" icon="alert">
-          {problem}
-        </Notice>
-      )}
-    </Dialog>
+    </ActionDialog>
   );
 }
 

@@ -2,8 +2,8 @@
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
-import { useAction } from "../requests";
-import { Button, Dialog, Field, Notice } from "../ui";
+import { Field, Notice } from "../ui";
+import { ActionDialog } from "../ui/action-dialog";
 import { toastDone } from "./worktree-actions";
 
 export function FinishDialog({
@@ -18,28 +18,20 @@ export function FinishDialog({
   finished: () => void;
 }) {
   const [message, setMessage] = useState("");
-  const [problem, setProblem] = useState("");
-  const action = useAction(setProblem);
-  const finish = () =>
-    action.run(async () => {
-      setProblem("");
-      const done = await request("finish_worktree", { worktree_id: worktreeId, message: message.trim() });
-      toastDone(done, `Committed all changes to ${branch}.`);
-      finished();
-    });
+  const finish = async () => {
+    const done = await request("finish_worktree", { worktree_id: worktreeId, message: message.trim() });
+    toastDone(done, `Committed all changes to ${branch}.`);
+    finished();
+  };
 
   return (
-    <Dialog
+    <ActionDialog
       title={`Commit all changes to ${branch}`}
       close={close}
-      foot={
-        <>
-          <Button onClick={close}>{action.busy ? "Close" : "Cancel"}</Button>
-          <Button kind="primary" icon="check" busy={action.busy} onClick={finish}>
-            {message.trim() ? "Commit" : "Let the agent commit"}
-          </Button>
-        </>
-      }
+      words={message.trim() ? "Commit" : "Let the agent commit"}
+      icon="check"
+      act={finish}
+      waiting={!message.trim() && <Notice icon="clock">Waiting for the agent to commit…</Notice>}
     >
       <Field
         label="Commit message"
@@ -52,12 +44,6 @@ export function FinishDialog({
           onInput={(event) => setMessage(event.currentTarget.value)}
         />
       </Field>
-      {action.busy && !message.trim() && <Notice icon="clock">Waiting for the agent to commit…</Notice>}
-      {problem && (
-        <Notice tone="bad" icon="alert">
-          {problem}
-        </Notice>
-      )}
-    </Dialog>
+    </ActionDialog>
   );
 }

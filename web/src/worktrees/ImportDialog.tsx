@@ -3,8 +3,9 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { Importable } from "../protocol";
-import { useRequest, useAction } from "../requests";
-import { Button, Dialog, Field, Notice, toast } from "../ui";
+import { useRequest } from "../requests";
+import { Field, toast } from "../ui";
+import { ActionDialog } from "../ui/action-dialog";
 import { Select } from "../ui/select";
 import { Loaded } from "../ui/PageFrame";
 import { visibleLine } from "../visible-text";
@@ -16,35 +17,26 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
   const importable = useRequest("list_importable", {});
   const [what, setWhat] = useState<What>("branch");
   const [chosen, setChosen] = useState("");
-  const [problem, setProblem] = useState("");
-  const action = useAction(setProblem);
   const choose = (kind: What) => {
     setWhat(kind);
     setChosen("");
   };
-  const importChosen = () =>
-    action.run(async () => {
-      setProblem("");
-      const row =
-        what === "pull"
-          ? await request("import_pull_request", { number: Number(chosen) })
-          : await request("import_work", { [what]: chosen });
-      toast(`Imported ${nameOf(row)}.`, "good");
-      imported();
-    });
+  const importChosen = async () => {
+    const row =
+      what === "pull"
+        ? await request("import_pull_request", { number: Number(chosen) })
+        : await request("import_work", { [what]: chosen });
+    toast(`Imported ${nameOf(row)}.`, "good");
+    imported();
+  };
 
   return (
-    <Dialog
+    <ActionDialog
       title="Import a branch or worktree"
       close={close}
-      foot={
-        <>
-          <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={action.busy} disabled={what === "pull" ? !(Number(chosen) > 0) : chosen === ""} onClick={importChosen}>
-            Import
-          </Button>
-        </>
-      }
+      words="Import"
+      disabled={what === "pull" ? !(Number(chosen) > 0) : chosen === ""}
+      act={importChosen}
     >
       <fieldset class="import-kinds">
         <legend class="spoken">What to import</legend>
@@ -75,12 +67,7 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
           {(answer) => <Choice what={what} from={answer} chosen={chosen} choose={setChosen} />}
         </Loaded>
       )}
-      {problem && (
-        <Notice tone="bad" icon="alert">
-          {problem}
-        </Notice>
-      )}
-    </Dialog>
+    </ActionDialog>
   );
 }
 

@@ -3,8 +3,9 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { KeptWork } from "../protocol";
-import { useRequest, useAction } from "../requests";
-import { Button, Dialog, Field, Notice, toast } from "../ui";
+import { useRequest } from "../requests";
+import { Button, Field, Notice, toast } from "../ui";
+import { ActionDialog } from "../ui/action-dialog";
 import { visibleLine } from "../visible-text";
 import { Loaded } from "../ui/PageFrame";
 import { keptName, nameOf } from "./worktree-words";
@@ -53,40 +54,35 @@ export function KeptWorkList({ restored }: { restored: () => void }) {
 
 function RestoreWorkDialog({ work, close, done }: { work: KeptWork; close: () => void; done: () => void }) {
   const [branch, setBranch] = useState("");
-  const [problem, setProblem] = useState("");
-  const action = useAction(setProblem);
-  const restore = () =>
-    action.run(async () => {
-      setProblem("");
-      const row = await request("bring_back", { ref: work.ref, branch: branch.trim() });
-      toast(`Restored into the worktree ${nameOf(row)}.`, "good");
-      done();
-    });
+  const restore = async () => {
+    const row = await request("bring_back", { ref: work.ref, branch: branch.trim() });
+    toast(`Restored into the worktree ${nameOf(row)}.`, "good");
+    done();
+  };
   return (
-    <Dialog
+    <ActionDialog
       title="Restore saved work"
       close={close}
-      foot={
-        <>
-          <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={action.busy} disabled={branch.trim() === ""} onClick={restore}>
-            Restore
-          </Button>
-        </>
-      }
+      words="Restore"
+      disabled={branch.trim() === ""}
+      act={restore}
+      waiting={<Notice icon="clock">Creating the worktree…</Notice>}
     >
-      <p>{visibleLine(work.about || keptName(work.ref))}</p>
-      <Field label="New branch" hint="The work is restored into a new worktree. The saved copy is kept." problem={problem}>
-        <input
-          class="input"
-          value={branch}
-          spellcheck={false}
-          autocapitalize="off"
-          onInput={(event) => setBranch(event.currentTarget.value)}
-          onKeyDown={(event) => event.key === "Enter" && branch.trim() && void restore()}
-        />
-      </Field>
-      {action.busy && <Notice icon="clock">Creating the worktree…</Notice>}
-    </Dialog>
+      {(run) => (
+        <>
+          <p>{visibleLine(work.about || keptName(work.ref))}</p>
+          <Field label="New branch" hint="The work is restored into a new worktree. The saved copy is kept.">
+            <input
+              class="input"
+              value={branch}
+              spellcheck={false}
+              autocapitalize="off"
+              onInput={(event) => setBranch(event.currentTarget.value)}
+              onKeyDown={(event) => event.key === "Enter" && branch.trim() && run()}
+            />
+          </Field>
+        </>
+      )}
+    </ActionDialog>
   );
 }

@@ -4,7 +4,8 @@ import { useState } from "preact/hooks";
 import { request } from "../connection";
 import type { PullRequestRow } from "../protocol";
 import { useAction, useRefresh, useRequest } from "../requests";
-import { Badge, Button, Dialog, Field, Icon, Notice, toast, toastError } from "../ui";
+import { Badge, Button, Field, Icon, toast, toastError } from "../ui";
+import { ActionDialog } from "../ui/action-dialog";
 import { visibleLine } from "../visible-text";
 import { toastDone } from "./worktree-actions";
 import { checksWords } from "./worktree-words";
@@ -70,27 +71,18 @@ export function PullRequestDialog({
   const [title, setTitle] = useState(name);
   const [body, setBody] = useState("");
   const [draft, setDraft] = useState(false);
-  const [problem, setProblem] = useState("");
-  const action = useAction(setProblem);
-  const create = () =>
-    action.run(async () => {
-      setProblem("");
-      const made = await request("create_pull_request", { worktree_id: worktreeId, title, body, draft });
-      toast(`Opened pull request #${made.number}.`, "good");
-      created();
-    });
+  const create = async () => {
+    const made = await request("create_pull_request", { worktree_id: worktreeId, title, body, draft });
+    toast(`Opened pull request #${made.number}.`, "good");
+    created();
+  };
   return (
-    <Dialog
+    <ActionDialog
       title="Create pull request"
       close={close}
-      foot={
-        <>
-          <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={action.busy} disabled={!title.trim()} onClick={create}>
-            Create pull request
-          </Button>
-        </>
-      }
+      words="Create pull request"
+      disabled={!title.trim()}
+      act={create}
     >
       <p class="quiet">
         The branch is pushed, and the pull request opened, with your own <code>gh</code> or <code>glab</code>. Only
@@ -106,11 +98,6 @@ export function PullRequestDialog({
         <input type="checkbox" checked={draft} onChange={(event) => setDraft(event.currentTarget.checked)} />
         <span>As a draft</span>
       </label>
-      {problem && (
-        <Notice tone="bad" icon="alert">
-          {problem}
-        </Notice>
-      )}
-    </Dialog>
+    </ActionDialog>
   );
 }

@@ -3,8 +3,9 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { WorktreeRow } from "../protocol";
-import { useRequest, useAction } from "../requests";
-import { Button, Dialog, Notice, confirm } from "../ui";
+import { useRequest } from "../requests";
+import { confirm } from "../ui";
+import { ActionDialog } from "../ui/action-dialog";
 import { visibleText } from "../visible-text";
 import { shortenReferences } from "../wording";
 import { PathList } from "./PathList";
@@ -23,46 +24,29 @@ export function RemovalDialog({
 }) {
   const plan = useRequest("plan_removal", { worktree_id: worktree.id });
   const [deleteBranch, setDeleteBranch] = useState(false);
-  const [problem, setProblem] = useState("");
-  const action = useAction(setProblem);
   const name = nameOf(worktree);
 
-  const remove = (token: string) =>
-    action.run(async () => {
-      setProblem("");
-      if (deleteBranch && !(await confirmDelete(worktree.branch))) return;
-      const done = await request("remove_worktree", {
-        worktree_id: worktree.id,
-        token,
-        delete_branch: deleteBranch,
-      });
-      toastDone(done, worktree.imported ? `Removed ${name} from the list. Its folder is kept.` : `Removed ${name}.`);
-      removed();
+  const remove = async () => {
+    if (deleteBranch && !(await confirmDelete(worktree.branch))) return;
+    const done = await request("remove_worktree", {
+      worktree_id: worktree.id,
+      token: plan.answer!.token,
+      delete_branch: deleteBranch,
     });
-  const checkAgain = () => {
-    setProblem("");
-    plan.reload();
+    toastDone(done, worktree.imported ? `Removed ${name} from the list. Its folder is kept.` : `Removed ${name}.`);
+    removed();
   };
 
   return (
-    <Dialog
+    <ActionDialog
       title={`Remove ${name}${worktree.imported ? " from the list" : ""}`}
       close={close}
-      foot={
-        <>
-          <Button onClick={close}>Cancel</Button>
-          {problem && <Button onClick={checkAgain}>Check again</Button>}
-          <Button
-            kind="danger"
-            icon="trash"
-            busy={action.busy}
-            disabled={plan.loading || !plan.answer}
-            onClick={() => plan.answer && remove(plan.answer.token)}
-          >
-            {removalVerb(worktree)}
-          </Button>
-        </>
-      }
+      words={removalVerb(worktree)}
+      kind="danger"
+      icon="trash"
+      disabled={plan.loading || !plan.answer}
+      act={remove}
+      checkAgain={plan.reload}
     >
       <Loaded of={plan} waiting="Checking the worktree…">
         {(answer) => (
@@ -87,12 +71,7 @@ export function RemovalDialog({
           </span>
         </label>
       )}
-      {problem && (
-        <Notice tone="bad" icon="alert">
-          {problem}
-        </Notice>
-      )}
-    </Dialog>
+    </ActionDialog>
   );
 }
 
