@@ -3,11 +3,10 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { useMentionPicker } from "../session/mention-picker";
-import { Button, Icon, toast } from "../ui";
+import { Button } from "../ui";
+import { useAttachedPictures } from "./attached-pictures";
 import { useCommandPicker } from "./command-picker";
-import { MAX_IMAGES } from "./form";
 import { IssueDialog } from "./IssueDialog";
-import { ACCEPTED, filesIn, withFiles } from "./pictures";
 
 export function PromptField({
   prompt,
@@ -26,22 +25,11 @@ export function PromptField({
   children: ComponentChildren;
 }) {
   const field = useRef<HTMLTextAreaElement>(null);
-  const picker = useRef<HTMLInputElement>(null);
   const [issues, setIssues] = useState(false);
+  const pictures = useAttachedPictures(images, showPictures);
   const mentionPicker = useMentionPicker("", field, write);
   const commandPicker = useCommandPicker(field, write);
   useEffect(() => field.current!.focus(), []);
-
-  const take = async (files: readonly File[]) => {
-    const added = await withFiles(images, files);
-    showPictures(added.images);
-    for (const problem of added.problems) toast(problem, "bad");
-  };
-  const takeFrom = (event: Event, files: File[]) => {
-    if (files.length === 0) return;
-    event.preventDefault();
-    void take(files);
-  };
 
   const update = () => {
     mentionPicker.update();
@@ -49,11 +37,7 @@ export function PromptField({
   };
 
   return (
-    <div
-      class="prompt"
-      onDragOver={(event) => event.preventDefault()}
-      onDrop={(event) => takeFrom(event, filesIn(event.dataTransfer))}
-    >
+    <div class="prompt" {...pictures.onDropped}>
       <textarea
         ref={field}
         class="prompt-words"
@@ -73,7 +57,7 @@ export function PromptField({
           mentionPicker.stop();
           commandPicker.stop();
         }}
-        onPaste={(event) => takeFrom(event, filesIn(event.clipboardData))}
+        onPaste={pictures.onPaste}
         onKeyDown={(event) => {
           if (event.isComposing || mentionPicker.onKeyDown(event) || commandPicker.onKeyDown(event)) return;
           if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
@@ -84,20 +68,9 @@ export function PromptField({
       {mentionPicker.list}
       {commandPicker.list}
       <div class="prompt-foot">
-        {images.map((uri, at) => (
-          <span key={at} class="prompt-picture">
-            <img src={uri} alt={`Image ${at + 1}`} />
-            <button
-              type="button"
-              aria-label={`Remove image ${at + 1}`}
-              onClick={() => showPictures(images.filter((_, other) => other !== at))}
-            >
-              <Icon name="cross" />
-            </button>
-          </span>
-        ))}
-        {images.length < MAX_IMAGES && (
-          <Button compact kind="plain" icon="image" onClick={() => picker.current?.click()}>
+        {pictures.shown}
+        {pictures.hasRoom && (
+          <Button compact kind="plain" icon="image" onClick={pictures.choose}>
             Add image
           </Button>
         )}
@@ -116,19 +89,7 @@ export function PromptField({
             }}
           />
         )}
-        <input
-          ref={picker}
-          type="file"
-          class="spoken"
-          tabIndex={-1}
-          aria-hidden="true"
-          accept={ACCEPTED}
-          multiple
-          onChange={(event) => {
-            void take([...(event.currentTarget.files ?? [])]);
-            event.currentTarget.value = "";
-          }}
-        />
+        {pictures.input}
       </div>
       {children}
     </div>

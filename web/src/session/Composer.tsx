@@ -2,10 +2,9 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { attempt } from "../attempt";
 import { isEditing, useKeys } from "../keys";
-import { MAX_IMAGES } from "../new-agent/form";
-import { ACCEPTED, filesIn, withFiles } from "../new-agent/pictures";
+import { useAttachedPictures } from "../new-agent/attached-pictures";
 import type { SessionRow } from "../protocol";
-import { Button, Icon, toast } from "../ui";
+import { Button } from "../ui";
 import { useReclaimFocus } from "./composer-focus";
 import { draftOf, saveDraft } from "./drafts";
 import { useMentionPicker } from "./mention-picker";
@@ -20,7 +19,7 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
   const images = useSignal<readonly string[]>([]);
   const busy = useSignal(false);
   const field = useRef<HTMLTextAreaElement>(null);
-  const picker = useRef<HTMLInputElement>(null);
+  const pictures = useAttachedPictures(images.value, (some) => (images.value = some));
   const mentionPicker = useMentionPicker(session_id, field, (text) => write(text));
   const enabled = row.flags.input_enabled || row.flags.can_queue_text || row.flags.can_guide_text;
   const sendable = enabled && !busy.value && (words.value.trim() !== "" || images.value.length > 0);
@@ -44,14 +43,6 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
     field.current?.focus();
   };
 
-  const take = async (event: Event | null, files: readonly File[]) => {
-    if (!files.length) return;
-    event?.preventDefault();
-    const added = await withFiles(images.value, files);
-    images.value = added.images;
-    for (const problem of added.problems) toast(problem, "bad");
-  };
-
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.isComposing || mentionPicker.onKeyDown(event)) return;
     if (event.key === "Escape") field.current?.blur();
@@ -67,28 +58,9 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
   useKeys({ i: () => field.current?.focus() });
 
   return (
-    <div
-      class="composer"
-      onDragOver={(event) => event.preventDefault()}
-      onDrop={(event) => void take(event, filesIn(event.dataTransfer))}
-    >
+    <div class="composer" {...pictures.onDropped}>
       {mentionPicker.list}
-      {images.value.length > 0 && (
-        <div class="composer-pictures">
-          {images.value.map((uri, at) => (
-            <span key={at} class="composer-picture">
-              <img src={uri} alt={`Image ${at + 1}`} />
-              <button
-                type="button"
-                aria-label={`Remove image ${at + 1}`}
-                onClick={() => (images.value = images.value.filter((_, other) => other !== at))}
-              >
-                <Icon name="cross" />
-              </button>
-            </span>
-          ))}
-        </div>
-      )}
+      {images.value.length > 0 && <div class="composer-pictures">{pictures.shown}</div>}
       <div class="composer-line">
         <textarea
           ref={field}
@@ -106,26 +78,14 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
           onKeyUp={(event) => event.key.startsWith("Arrow") && mentionPicker.update()}
           onClick={mentionPicker.update}
           onBlur={mentionPicker.stop}
-          onPaste={(event) => void take(event, filesIn(event.clipboardData))}
+          onPaste={pictures.onPaste}
           onKeyDown={onKeyDown}
         />
-        {enabled && images.value.length < MAX_IMAGES && (
-          <Button kind="plain" icon="image" label="Add images" onClick={() => picker.current?.click()} />
+        {enabled && pictures.hasRoom && (
+          <Button kind="plain" icon="image" label="Add images" onClick={pictures.choose} />
         )}
         <Button kind="primary" icon="send" label="Send" busy={busy.value} disabled={!sendable} onClick={() => void send()} />
-        <input
-          ref={picker}
-          type="file"
-          class="spoken"
-          tabIndex={-1}
-          aria-hidden="true"
-          accept={ACCEPTED}
-          multiple
-          onChange={(event) => {
-            void take(null, [...(event.currentTarget.files ?? [])]);
-            event.currentTarget.value = "";
-          }}
-        />
+        {pictures.input}
       </div>
     </div>
   );

@@ -1,9 +1,11 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useId } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { request } from "../connection";
 import type { FoundPath } from "../protocol";
+import { Icon } from "../ui";
+import { visibleLine } from "../visible-text";
+import { useCompletion } from "./completion";
 import { type Mention, mentionAt, withPath } from "./mentions";
-import { MentionList } from "./MentionList";
 
 const PATHS = 8;
 
@@ -18,19 +20,13 @@ export function useMentionPicker(
 ) {
   const mention = useSignal<Mention | null>(null);
   const paths = useSignal<readonly FoundPath[]>([]);
-  const at = useSignal(0);
-  const id = useId();
   const letters = mention.value?.letters;
 
   useEffect(() => {
     if (letters === undefined) return;
     let active = true;
     request("find_paths", { letters, session_id, most: PATHS }).then(
-      (found) => {
-        if (!active) return;
-        paths.value = found;
-        at.value = 0;
-      },
+      (found) => active && (paths.value = found),
       () => active && (paths.value = []),
     );
     return () => {
@@ -47,34 +43,20 @@ export function useMentionPicker(
     mention.value = mentionAt(area.value, area.selectionStart);
     if (!mention.value) stop();
   };
-  const choose = (found: FoundPath) => {
-    const area = field.current!;
-    const { text, caret } = withPath(area.value, mention.value!, found.path, found.folder);
-    // at once: a key that is pressed before the page is drawn again comes after it
-    area.value = text;
-    area.setSelectionRange(caret, caret);
-    write(text);
-    stop();
-  };
-  const open = mention.value !== null && paths.value.length > 0;
-  const onKeyDown = (event: KeyboardEvent): boolean => {
-    if (!open) return false;
-    const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1 };
-    const step = steps[event.key];
-    if (step) at.value = (at.value + step + paths.value.length) % paths.value.length;
-    else if (event.key === "Escape") stop();
-    else if (event.key === "Enter" || event.key === "Tab") choose(paths.value[at.value]!);
-    else return false;
-    event.preventDefault();
-    return true;
-  };
-  return {
-    update,
+  const completion = useCompletion({
+    field,
+    write,
+    label: "Files",
+    options: mention.value ? paths.value : [],
+    nameOf: (found) => found.path,
+    draw: (found) => (
+      <>
+        <Icon name={found.folder ? "folder" : "file"} />
+        <span class="cut">{visibleLine(found.path)}</span>
+      </>
+    ),
+    completed: (text, found) => withPath(text, mention.value!, found.path, found.folder),
     stop,
-    onKeyDown,
-    list: open && <MentionList id={id} paths={paths.value} at={at.value} choose={choose} />,
-    attributes: open
-      ? ({ "aria-controls": id, "aria-activedescendant": `${id}-${at.value}`, "aria-autocomplete": "list" } as const)
-      : {},
-  };
+  });
+  return { update, stop, ...completion };
 }
