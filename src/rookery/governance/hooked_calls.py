@@ -40,7 +40,7 @@ from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse
 from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.governance.external_hooks.hook_files import TranscriptFile, find_hooks, hook_places
 from rookery.governance.external_hooks.hook_runner import HookRunner
-from rookery.governance.external_hooks.hook_runs import CallSummary, ExternalHooks
+from rookery.governance.external_hooks.hook_runs import Commands, ExternalHooks
 from rookery.governance.external_hooks.hook_trust import HookTrust
 from rookery.governance.layout import hook_trust_file
 from rookery.governance.oversight import was_resumed
@@ -75,7 +75,7 @@ class HookedCalls(Hook, SessionHook):
 
     async def rewrite(self, call: ToolCall) -> ToolCall:
         """Run PreToolUse hooks, which may change the call. Raises `Denied`."""
-        verdict = await self._hooks.before_tool(call, self._summary(call))
+        verdict = await self._hooks.for_call(HookEvent.PRE_TOOL_USE, call, self._commands(call))
         self._show(verdict)
         if verdict.decision.refuses:
             raise _denial(call, verdict)
@@ -91,19 +91,21 @@ class HookedCalls(Hook, SessionHook):
         reason = self._asks.pop(call.id, "")
         return ask(f"hook: {reason}") if reason else Ruling()
 
-    def _summary(self, call: ToolCall) -> CallSummary:
-        """Summary of a command, for hooks that match only some commands."""
+    def _commands(self, call: ToolCall) -> Commands:
+        """The commands of a line, for hooks that match only some commands."""
         line, cwd = call.arguments.get("command"), call.arguments.get("cwd") or ""
         if not isinstance(line, str) or not isinstance(cwd, str):
-            return CallSummary()
+            return None
         judged = self._judge(line, cwd)
-        known = not (judged.why_not or judged.too_deep)
-        return CallSummary(commands=judged.commands, all_known=known)
+        return None if judged.why_not or judged.too_deep else judged.commands
 
     async def ended(self, call: ToolCall, action: Action, outcome: Outcome) -> Outcome:
         """Run PostToolUse hooks and add their output to the result that the model reads."""
-        response = ToolResponse(text=outcome.text, failed=outcome.ending is not Ending.DONE)
-        verdict = await self._hooks.after_tool(call, response, self._summary(call))
+        failed = outcome.ending is not Ending.DONE
+        event = HookEvent.POST_TOOL_USE_FAILURE if failed else HookEvent.POST_TOOL_USE
+        response = ToolResponse(text=outcome.text, failed=failed)
+        commands = self._commands(call)
+        verdict = await self._hooks.for_call(event, call, commands, response=response)
         self._show(verdict)
         text = outcome.text if verdict.new_output is None else verdict.new_output
         objection = verdict.reason if verdict.decision.refuses else ""
@@ -145,7 +147,8 @@ class HookedCalls(Hook, SessionHook):
 
     async def asked(self, call: ToolCall, question: str) -> None:
         """Run PermissionRequest hooks. Raises `Denied`. If they allow, the user is still asked."""
-        verdict = await self._hooks.permission_request(call, question, self._summary(call))
+        event, commands = HookEvent.PERMISSION_REQUEST, self._commands(call)
+        verdict = await self._hooks.for_call(event, call, commands, ask=question)
         self._show(verdict)
         if verdict.context:
             self._contexts[call.id] = "\n".join(
@@ -269,7 +272,6 @@ def open_hooks(
         asked = next((fact for fact in facts if isinstance(fact, RequestStarted)), None)
         return Situation(
             session_id=task_id,
-            cwd=str(workspace),
             root=str(workspace),
             transcript_path=transcript.update(log.events),
             model=asked.model if asked else "",

@@ -19,7 +19,7 @@ from rookery.governance.external_hooks.hook_runner import HookRunner
 from rookery.governance.external_hooks.hook_runs import (
     LONG_CONTEXTS,
     MOST_HOLDS,
-    CallSummary,
+    Commands,
     ExternalHooks,
 )
 from rookery.governance.external_hooks.hook_trust import HookTrust
@@ -113,7 +113,7 @@ class Bench:
 
     def situation(self) -> Situation:
         root = str(self.root)
-        return Situation(session_id="t1", cwd=root, root=root, intent_id=self.intent)
+        return Situation(session_id="t1", root=root, intent_id=self.intent)
 
 
 @pytest.fixture
@@ -129,6 +129,16 @@ def command(line: str) -> ToolCall:
     return ToolCall(id="c1", name="execute_command", arguments={"command": line})
 
 
+async def before(hooks: ExternalHooks, call: ToolCall, commands: Commands = None) -> HookVerdict:
+    return await hooks.for_call(HookEvent.PRE_TOOL_USE, call, commands)
+
+
+async def after(hooks: ExternalHooks, call: ToolCall, response: ToolResponse) -> HookVerdict:
+    failed = response.failed
+    event = HookEvent.POST_TOOL_USE_FAILURE if failed else HookEvent.POST_TOOL_USE
+    return await hooks.for_call(event, call, response=response)
+
+
 def patch(*files: tuple[str, str]) -> ToolCall:
     added = "\n".join(f"*** Add File: {name}\n+{text}" for name, text in files)
     text = f"*** Begin Patch\n{added}\n*** End Patch"
@@ -140,37 +150,37 @@ KEY = "AKIA" + "B" * 16
 
 async def test_a_secret_scanner_that_exits_2_blocks_with_its_text(bench: Bench):
     hooks = bench.hooks(bench.script("scan.py", SECRET_SCANNER), matcher="Edit|Write")
-    verdict = await hooks.before_tool(write("a.txt", KEY))
+    verdict = await before(hooks, write("a.txt", KEY))
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-001")
     assert verdict.reason == f"Secret found in {bench.root}/a.txt"
-    assert await hooks.before_tool(write("a.txt", "harmless")) == HookVerdict()
-    assert await hooks.before_tool(command(KEY)) == HookVerdict()
+    assert await before(hooks, write("a.txt", "harmless")) == HookVerdict()
+    assert await before(hooks, command(KEY)) == HookVerdict()
 
 
 async def test_one_refused_file_refuses_the_whole_patch(bench: Bench):
     hooks = bench.hooks(bench.script("scan.py", SECRET_SCANNER), matcher="Edit|Write")
-    verdict = await hooks.before_tool(patch(("a.txt", "fine"), ("b.txt", KEY)))
+    verdict = await before(hooks, patch(("a.txt", "fine"), ("b.txt", KEY)))
     assert verdict.decision is HookDecision.DENY
     assert verdict.reason == f"Secret found in {bench.root}/b.txt"
 
 
 async def test_a_script_that_exits_1_warns_or_blocks(bench: Bench):
     hooks = bench.hooks("echo oops >&2; exit 1")
-    verdict = await hooks.before_tool(write("a.txt"))
+    verdict = await before(hooks, write("a.txt"))
     assert verdict.decision is HookDecision.NONE
     warning = "The hook PreToolUse-1 failed with exit status 1 (oops)."
     assert bench.reported == [warning]
-    await hooks.before_tool(write("a.txt"))
+    await before(hooks, write("a.txt"))
     assert bench.reported == [warning]
     hooks = bench.hooks({"command": "exit 1", "on_failure": "block"})
-    verdict = await hooks.before_tool(write("a.txt"))
+    verdict = await before(hooks, write("a.txt"))
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
 
 
 async def test_a_refusal_longer_than_the_kept_output_is_a_refusal(bench: Bench):
     reason = "head -c 2000000 /dev/zero | tr '\\0' x"
     long = f"""printf '{{"decision": "block", "reason": "'; {reason}; echo '"}}'"""
-    verdict = await bench.hooks(long).before_tool(write("a.txt"))
+    verdict = await before(bench.hooks(long), write("a.txt"))
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
     assert "longer than can be read" in verdict.reason
 
@@ -179,21 +189,21 @@ async def test_an_answer_that_is_not_utf_8_is_a_refusal(bench: Bench):
     for encoding in ("utf-16", "utf-16-le", "utf-16-be", "latin-1"):
         answer = '{"decision": "block", "reason": "\xe9"}'.encode(encoding)
         (bench.root / "answer").write_bytes(answer)
-        verdict = await bench.hooks("cat answer").before_tool(write("a.txt"))
+        verdict = await before(bench.hooks("cat answer"), write("a.txt"))
         assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002"), encoding
     text = bench.hooks("yes é | head -c 1048577")
-    assert await text.before_tool(write("a.txt")) == HookVerdict()
+    assert await before(text, write("a.txt")) == HookVerdict()
 
 
 @pytest.mark.parametrize("script", ["exit 0", "head -c 9000000 /dev/zero", "yes >&2 & kill $!"])
 async def test_a_hook_that_reads_nothing_or_writes_much_has_no_opinion(bench: Bench, script: str):
-    verdict = await bench.hooks(script).before_tool(write("a.txt", "x" * 500_000))
+    verdict = await before(bench.hooks(script), write("a.txt", "x" * 500_000))
     assert verdict == HookVerdict()
 
 
 async def test_a_rewritten_path_comes_back_as_arguments_to_be_judged_anew(bench: Bench):
     hooks = bench.hooks(f"{bench.script('move.sh', REWRITER)} src/api/user.py")
-    verdict = await hooks.before_tool(write("a.txt", "text"))
+    verdict = await before(hooks, write("a.txt", "text"))
     assert verdict.decision is HookDecision.NONE
     assert verdict.updated_input == {"path": "src/api/user.py", "content": "text"}
 
@@ -203,14 +213,14 @@ async def test_of_two_that_rewrite_the_last_in_the_file_wins_however_slow_the_fi
 ):
     move = bench.script("move.sh", REWRITER)
     hooks = bench.hooks(f"sleep 0.3; {move} slow", f"{move} quick")
-    verdict = await hooks.before_tool(write("a.txt"))
+    verdict = await before(hooks, write("a.txt"))
     assert verdict.updated_input == {"path": "quick", "content": "x"}
     assert "PreToolUse-1, PreToolUse-2" in verdict.notes[0]
 
 
 async def test_rewriting_one_of_several_files_is_refused(bench: Bench):
     hooks = bench.hooks(f"{bench.script('move.sh', REWRITER)} b.txt")
-    verdict = await hooks.before_tool(patch(("a.txt", "x"), ("c.txt", "x")))
+    verdict = await before(hooks, patch(("a.txt", "x"), ("c.txt", "x")))
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
     assert "touches several" in verdict.reason
 
@@ -219,7 +229,7 @@ async def test_a_hook_that_stops_the_task_overrides_its_other_answers(bench: Ben
     own = {"hookEventName": "PreToolUse", "updatedInput": {"file_path": "x"}}
     answer = {"continue": False, "stopReason": "enough", "hookSpecificOutput": own}
     hooks = bench.hooks(f"echo '{json.dumps(answer)}'")
-    verdict = await hooks.before_tool(patch(("a.txt", "x"), ("c.txt", "x")))
+    verdict = await before(hooks, patch(("a.txt", "x"), ("c.txt", "x")))
     assert (verdict.decision, verdict.reason) == (HookDecision.HALT, "enough")
 
 
@@ -227,14 +237,14 @@ async def test_two_formatters_run_one_after_the_other(bench: Bench):
     script = bench.script("format.sh", FORMATTER)
     hooks = bench.hooks(f"sleep 0.3; {script} one", f"{script} two", event="PostToolUse")
     (bench.root / "a.txt").write_text("")
-    verdict = await hooks.after_tool(write("a.txt"), ToolResponse(text="Created a.txt."))
+    verdict = await after(hooks, write("a.txt"), ToolResponse(text="Created a.txt."))
     assert verdict == HookVerdict()
     assert (bench.root / "a.txt").read_text() == "one formatted\ntwo formatted\n"
 
 
 async def test_a_refusal_after_a_tool_becomes_context_for_the_model(bench: Bench):
     hooks = bench.hooks("echo 'line 3 is too long' >&2; exit 2", event="PostToolUse")
-    verdict = await hooks.after_tool(write("a.txt"), ToolResponse(text="Done."))
+    verdict = await after(hooks, write("a.txt"), ToolResponse(text="Done."))
     assert verdict.decision is HookDecision.NONE
     assert verdict.context == "[hook PostToolUse-1] line 3 is too long"
 
@@ -242,16 +252,16 @@ async def test_a_refusal_after_a_tool_becomes_context_for_the_model(bench: Bench
 async def test_a_failed_tool_is_a_separate_event(bench: Bench):
     hooks = bench.hooks("cat > event.json; echo why >&2; exit 2", event="PostToolUseFailure")
     failed = ToolResponse(text="It broke.", failed=True, duration_ms=7)
-    assert (await hooks.after_tool(write("a"), failed)).context.endswith("] why")
+    assert (await after(hooks, write("a"), failed)).context.endswith("] why")
     received = json.loads((bench.root / "event.json").read_text())
     assert (received["error"], received["duration_ms"]) == ("It broke.", 7)
-    assert await hooks.after_tool(write("a"), ToolResponse(text="Done.")) == HookVerdict()
+    assert await after(hooks, write("a"), ToolResponse(text="Done.")) == HookVerdict()
 
 
 async def test_the_input_names_folder_session_and_call(bench: Bench):
     bench.intent = "INT-001"
     hooks = bench.hooks("cat > event.json")
-    await hooks.before_tool(write("a.txt", "text"))
+    await before(hooks, write("a.txt", "text"))
     assert json.loads((bench.root / "event.json").read_text()) == {
         "session_id": "t1",
         "transcript_path": None,
@@ -277,14 +287,14 @@ async def test_the_input_names_folder_session_and_call(bench: Bench):
 async def test_in_the_native_dialect_the_call_is_shown_as_it_is(bench: Bench):
     hooks = bench.hooks({"command": "cat > event.json", "dialect": "native"}, matcher="Edit")
     made = patch(("a.txt", "x"), ("b.txt", "x"))
-    await hooks.before_tool(made)
+    await before(hooks, made)
     received = json.loads((bench.root / "event.json").read_text())
     assert (received["tool_name"], received["tool_input"]) == ("apply_patch", dict(made.arguments))
 
 
 async def test_identical_commands_run_once(bench: Bench):
     hooks = bench.hooks("echo run >> runs", "echo run >> runs", {"command": "echo run >> runs"})
-    await hooks.before_tool(write("a.txt"))
+    await before(hooks, write("a.txt"))
     assert (bench.root / "runs").read_text() == "run\n"
 
 
@@ -302,13 +312,13 @@ async def test_a_condition_says_which_calls_a_hook_is_for(
 ):
     hooks = bench.hooks({"command": "exit 2", "if": rule})
     words = tuple(str(made.arguments.get("command", "")).split())
-    verdict = await hooks.before_tool(made, CallSummary(commands=(words,), all_known=True))
+    verdict = await before(hooks, made, (words,))
     assert (verdict.decision is HookDecision.DENY) is runs
 
 
 async def test_a_condition_is_met_if_the_command_cannot_be_parsed(bench: Bench):
     hooks = bench.hooks({"command": "exit 2", "if": "Bash(rm *)"})
-    assert (await hooks.before_tool(command("eval $x"))).decision is HookDecision.DENY
+    assert (await before(hooks, command("eval $x"))).decision is HookDecision.DENY
 
 
 @pytest.mark.parametrize(
@@ -320,7 +330,7 @@ async def test_defer_means_ask_or_deny_when_not_interactive(
     own = {"hookEventName": "PreToolUse", "permissionDecision": "defer"}
     answer = json.dumps({"hookSpecificOutput": own})
     hooks = bench.hooks(f"echo '{answer}'", interactive=interactive)
-    assert (await hooks.before_tool(write("a"))).decision is decision
+    assert (await before(hooks, write("a"))).decision is decision
 
 
 async def test_a_background_hook_decides_nothing(bench: Bench):
@@ -329,7 +339,7 @@ async def test_a_background_hook_decides_nothing(bench: Bench):
             {"command": "sleep 0.2; touch ran; exit 2", "async": True},
             background=lambda work: group.start_soon(work),
         )
-        assert await hooks.before_tool(write("a.txt")) == HookVerdict()
+        assert await before(hooks, write("a.txt")) == HookVerdict()
         assert not (bench.root / "ran").exists()
     assert (bench.root / "ran").exists()
 
@@ -337,26 +347,26 @@ async def test_a_background_hook_decides_nothing(bench: Bench):
 async def test_a_hook_of_the_project_runs_once_it_was_looked_at(bench: Bench):
     script = bench.script("guard.sh", "exit 2")
     hooks = bench.hooks({"command": script, "name": "guard"}, ofproject=True)
-    assert (await hooks.before_tool(write("a"))).decision is HookDecision.NONE
+    assert (await before(hooks, write("a"))).decision is HookDecision.NONE
     assert bench.reported == ["The hook guard was not run: you have not trusted it yet."]
     (known,) = find_hooks(HookPlaces(workspace=bench.root)).hooks
     bench.trust.accept(known, bench.trust.covered(known))
-    assert (await hooks.before_tool(write("a"))).code == "HOOK-001"
+    assert (await before(hooks, write("a"))).code == "HOOK-001"
     bench.script("guard.sh", "exit 0")
-    assert (await hooks.before_tool(write("a"))).decision is HookDecision.NONE
+    assert (await before(hooks, write("a"))).decision is HookDecision.NONE
     assert "it changed since you trusted it (file tools/guard.sh" in bench.reported[-1]
 
 
 async def test_a_guard_that_was_changed_blocks_instead(bench: Bench):
     hooks = bench.hooks({"command": "exit 0", "on_failure": "block"}, ofproject=True)
-    verdict = await hooks.before_tool(write("a"))
+    verdict = await before(hooks, write("a"))
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-004")
 
 
 async def test_a_guard_that_is_deleted_in_mid_task_stays(bench: Bench):
     hooks = bench.hooks("exit 2")
     bench.config.unlink()
-    assert (await hooks.before_tool(write("a"))).decision is HookDecision.DENY
+    assert (await before(hooks, write("a"))).decision is HookDecision.DENY
 
 
 async def test_a_turn_is_held_open_eight_times_and_no_more(bench: Bench):
@@ -441,7 +451,7 @@ async def test_a_permission_request_says_what_would_be_asked(bench: Bench):
     own = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}
     answer = json.dumps({"hookSpecificOutput": own})
     hooks = bench.hooks(f"cat > event.json; echo '{answer}'", event="PermissionRequest")
-    verdict = await hooks.permission_request(write("a"), "Create a?")
+    verdict = await hooks.for_call(HookEvent.PERMISSION_REQUEST, write("a"), ask="Create a?")
     assert verdict.decision is HookDecision.ALLOW
     assert json.loads((bench.root / "event.json").read_text())["ask"] == "Create a?"
 
@@ -458,6 +468,6 @@ async def test_without_hooks_nothing_is_worked_out(bench: Bench):
         notify=bench.reported.append,
         interactive=True,
     )
-    assert await hooks.before_tool(write("a")) == HookVerdict()
+    assert await before(hooks, write("a")) == HookVerdict()
     assert await hooks.event("Stop", {}) == HookVerdict()
     assert not hooks.has_hooks_for(*HookEvent)

@@ -114,8 +114,7 @@ async def run_trial(
 ) -> tuple[list[RecordedRun], HookVerdict]:
     """Run the hooks of an event with sample input. `fields` is the tool's input or the event's
     fields; `mode` is the governance mode."""
-    folder = str(workspace)
-    situation = Situation(session_id="hooks-test", cwd=folder, root=folder, mode=mode)
+    situation = Situation(session_id="hooks-test", root=str(workspace), mode=mode)
     runner = _RecordingRunner(workspace, env_allow=env_allow)
     hooks = ExternalHooks(
         found.hooks,
@@ -145,14 +144,13 @@ async def _verdict(
         accepted = traits_of(call.name).arguments
         sample = {name: each for name, each in SAMPLE_ARGUMENTS.items() if name in accepted}
         call = replace(call, arguments=sample)
-    match event:
-        case HookEvent.PRE_TOOL_USE:
-            return await hooks.before_tool(call)
-        case HookEvent.PERMISSION_REQUEST:
-            return await hooks.permission_request(call, "This is an example.")
-        case _:
-            failed = event is HookEvent.POST_TOOL_USE_FAILURE
-            return await hooks.after_tool(call, ToolResponse(text="Example.", failed=failed))
+    failed = event is HookEvent.POST_TOOL_USE_FAILURE
+    return await hooks.for_call(
+        event,
+        call,
+        ask="This is an example." if event is HookEvent.PERMISSION_REQUEST else "",
+        response=ToolResponse(text="Example.", failed=failed) if event.is_after_tool else None,
+    )
 
 
 MOST_SHOWN = 2_000

@@ -38,7 +38,6 @@ class Situation(Struct, frozen=True, kw_only=True):
     bypassPermissions; `agent_id` is for sub-tasks only; `mode` is that of governance."""
 
     session_id: str
-    cwd: str
     root: str
     transcript_path: str = ""
     permission_mode: str = "default"
@@ -76,7 +75,7 @@ def event_input(
     return {
         "session_id": situation.session_id,
         "transcript_path": situation.transcript_path or None,
-        "cwd": situation.cwd,
+        "cwd": situation.root,
         "hook_event_name": str(event),
         "permission_mode": situation.permission_mode,
         "model": situation.model,

@@ -63,15 +63,8 @@ LONG_CONTEXTS = "hook_context"
 Work: TypeAlias = Callable[[], Awaitable[None]]
 
 
-class CallSummary(Struct, frozen=True, kw_only=True):
-    """What is known of a call besides its arguments. `commands` are the words of each simple
-    command; without `all_known` there may be more."""
-
-    commands: tuple[tuple[str, ...], ...] = ()
-    all_known: bool = False
-
-
-_NOTHING_KNOWN = CallSummary()
+Commands: TypeAlias = tuple[tuple[str, ...], ...] | None
+"""The words of each simple command of a call; None if there may be others."""
 
 
 class ExternalHooks:
@@ -106,26 +99,6 @@ class ExternalHooks:
         """Whether any hook is for one of the events; if not, callers need not prepare input."""
         return any(known.hook.event in events for known in self._hooks)
 
-    async def before_tool(
-        self, call: ToolCall, action_summary: CallSummary = _NOTHING_KNOWN
-    ) -> HookVerdict:
-        return await self._run_for_call(HookEvent.PRE_TOOL_USE, call, action_summary)
-
-    async def permission_request(
-        self, call: ToolCall, ask: str, action_summary: CallSummary = _NOTHING_KNOWN
-    ) -> HookVerdict:
-        """Run before the user is asked. An allow only counts if nothing else objects."""
-        return await self._run_for_call(HookEvent.PERMISSION_REQUEST, call, action_summary, ask=ask)
-
-    async def after_tool(
-        self,
-        call: ToolCall,
-        response: ToolResponse,
-        action_summary: CallSummary = _NOTHING_KNOWN,
-    ) -> HookVerdict:
-        event = HookEvent.POST_TOOL_USE_FAILURE if response.failed else HookEvent.POST_TOOL_USE
-        return await self._run_for_call(event, call, action_summary, response=response)
-
     def begin_turn(self) -> None:
         """Reset the limit on continued turns; called for each user message."""
         self._holds = 0
@@ -151,22 +124,24 @@ class ExternalHooks:
         verdict = self._combine([answer for _, answer in found])
         return self._limit_holds(verdict) if stops else verdict
 
-    async def _run_for_call(
+    async def for_call(
         self,
         event: HookEvent,
         call: ToolCall,
-        summary: CallSummary,
+        commands: Commands = None,
         *,
         ask: str = "",
         response: ToolResponse | None = None,
     ) -> HookVerdict:
+        """Run the hooks of an event about a call. An allow only counts if nothing else objects.
+        `ask` is what the user would be asked."""
         if not self.has_hooks_for(event):
             return HookVerdict()
         situation = self._situation()
         matching = [
             known
             for known in self._hooks
-            if known.hook.event is event and _applies(known.hook, call, summary, situation.root)
+            if known.hook.event is event and _applies(known.hook, call, commands, situation.root)
         ]
         shown_to = {
             dialect: shown_calls(call, dialect, situation.root)
@@ -304,17 +279,17 @@ class Invocation(Struct, frozen=True):
         return hook.command, hook.args, hook.env, hook.background, self.document
 
 
-def _applies(hook: HookCommand, call: ToolCall, summary: CallSummary, root: str) -> bool:
+def _applies(hook: HookCommand, call: ToolCall, commands: Commands, root: str) -> bool:
     if not hook.matcher.matches(names_of(call)):
         return False
     if not hook.condition:
         return True
     rule = permission_rule(hook.condition)
     # better to run a guard needlessly than to skip it
-    if rule.form is Form.COMMANDS and not summary.all_known:
+    if rule.form is Form.COMMANDS and commands is None:
         return call.name in rule.tools
     paths = touched_paths(call, root)
-    return rule.touches(RuleCall(tool=call.name, paths=paths, commands=summary.commands))
+    return rule.touches(RuleCall(tool=call.name, paths=paths, commands=commands or ()))
 
 
 def _translate(
