@@ -307,7 +307,6 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
             contents=self.contents if self.settings.checkpoints.use else None,
             start_soon=self.start_soon,
             judge=self.judge,
-            wardens=lambda: self.wardens,
             journals=Journals(self.store.folder),
             trusted=self.consent.trusted,
             attended=self.consent.attended,

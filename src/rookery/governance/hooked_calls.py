@@ -45,7 +45,6 @@ from rookery.governance.external_hooks.hook_trust import HookTrust
 from rookery.governance.layout import hook_trust_file
 from rookery.governance.oversight import was_resumed
 from rookery.platform.user_folders import Places
-from rookery.platform.wardens import Wardens
 
 TOO_LATE = (
     "A PermissionRequest hook gave a new input. Only PreToolUse hooks may change a call's input, "
@@ -260,7 +259,6 @@ def open_hooks(
     trusted: bool,
     interactive: bool,
     judge: Callable[[str, str], Judgement],
-    wardens: Wardens,
     background: Callable[..., None],
 ) -> HookedCalls:
     found = find_hooks(hook_places(workspace, places, settings))
@@ -287,7 +285,7 @@ def open_hooks(
         log.append(Noted(text=text))
 
     trust = HookTrust(hook_trust_file(workspace, places), workspace, workspace_trusted=trusted)
-    runner = HookRunner(workspace, env_allow=settings.hooks.env_allow, wardens=wardens)
+    runner = HookRunner(workspace, env_allow=settings.hooks.env_allow)
     governed = workspace / GOVERNANCE_FOLDER
     texts = governed / ".state" if governed.is_dir() else places.state.resolve() / "hooks"
     hooks = ExternalHooks(

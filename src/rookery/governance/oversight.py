@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rookery.governance.hook import GovernanceHook
     from rookery.governance.hooked_calls import HookedCalls
     from rookery.governance.project import GovernedProject
-    from rookery.platform.wardens import Wardens
 
 Contents = Callable[[str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]]
 
@@ -49,7 +48,6 @@ class Oversight(Struct):
     contents: Contents | None
     start_soon: Callable[..., None]
     judge: Callable[[str, str], Judgement]
-    wardens: "Callable[[], Wardens]"
     journals: StoredJournals
     trusted: bool
     attended: bool
@@ -78,7 +76,6 @@ class Oversight(Struct):
             trusted=self.trusted,
             interactive=self.attended,
             judge=self.judge,
-            wardens=self.wardens(),
             background=self.start_soon,
         )
         if task:

@@ -29,10 +29,16 @@ class PipedProcess:
     no process is left. Output is only read by calls of `read` and `drain`."""
 
     def __init__(
-        self, argv: Sequence[str], *, folder: Path, environment: Mapping[str, str]
+        self,
+        argv: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        grace: float = GRACE,
     ) -> None:
         """`argv` begins with an absolute path. Raises `OSError` if it cannot be started, and
         `ValueError` if it has characters that cannot be passed to a program."""
+        self._grace = grace
         self.ended: int | None = None
         self.gone = False
         self.tail = b""
@@ -45,7 +51,7 @@ class PipedProcess:
             self._errors, stderr = _pipe(undo)
             with theirs:
                 self._warden = _start_warden(
-                    [str(GRACE), str(theirs.fileno()), *argv],
+                    [str(grace), str(theirs.fileno()), *argv],
                     streams=(stdin, stdout, stderr),
                     control=theirs.fileno(),
                     folder=folder,
@@ -75,9 +81,13 @@ class PipedProcess:
         """The next bytes of standard output; empty at its end."""
         return await _read(self._output)
 
+    async def read_errors(self) -> bytes:
+        """The next bytes of standard error; empty at its end."""
+        return await _read(self._errors)
+
     async def drain(self) -> None:
         """Read standard error to its end, and keep the tail."""
-        while data := await _read(self._errors):
+        while data := await self.read_errors():
             self.tail = (self.tail + data)[-TAIL:]
             if len(data) == READ_SIZE:
                 await anyio.sleep(READ_PAUSE)
@@ -89,18 +99,22 @@ class PipedProcess:
 
     async def end(self) -> None:
         """Close its input; if it does not exit, have the warden end it."""
-        self._close_input()
-        with anyio.move_on_after(GRACE):
+        self.close_input()
+        with anyio.move_on_after(self._grace):
             await self.watch()
-        with suppress(OSError):  # the warden is gone already
-            self._control.send(b"end\n")
-        with anyio.move_on_after(GRACE + WARDEN_SECONDS):
+        self.stop()
+        with anyio.move_on_after(self._grace + WARDEN_SECONDS):
             while not self.gone:
                 await self._read_status()
 
+    def stop(self) -> None:
+        """Have the warden end it and all its children now."""
+        with suppress(OSError):  # the warden is gone already
+            self._control.send(b"end\n")
+
     def close(self) -> None:
         """Release everything; kill the warden if it still runs, and with it the program."""
-        self._close_input()
+        self.close_input()
         self._control.close()
         os.close(self._output)
         os.close(self._errors)
@@ -108,7 +122,7 @@ class PipedProcess:
             self._warden.kill()
         self._warden.wait()
 
-    def _close_input(self) -> None:
+    def close_input(self) -> None:
         if self._input_open:
             self._input_open = False
             anyio.notify_closing(self._input)

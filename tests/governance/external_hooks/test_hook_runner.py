@@ -15,7 +15,7 @@ from rookery.governance.external_hooks.hook_answers import HookRun
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent
 from rookery.governance.external_hooks.hook_runner import CAPTURE, FLOOD, MAX_CONCURRENT, HookRunner
 from rookery.platform.own_programs import own_script
-from rookery.platform.wardens import WARDEN, ForkedWardens
+from rookery.platform.wardens import WARDEN
 from support.warm_programs import start_program
 
 pytestmark = pytest.mark.anyio
@@ -306,14 +306,3 @@ async def test_nothing_is_left_on_disk_or_open(
         await runner.run(hook(command, seconds=0.5), LARGE)
     assert list(folder.iterdir()) == []
     assert sorted(os.listdir("/proc/self/fd")) == before
-
-
-async def test_forked_wardens_will_do(tmp_path: Path):
-    wardens = ForkedWardens()
-    try:
-        wardens.prepare()
-        wardens.prepare()
-        run = await HookRunner(tmp_path, wardens=wardens).run(hook("cat"), b'{"a": 1}')
-        assert run.stdout == '{"a": 1}'
-    finally:
-        wardens.close()
