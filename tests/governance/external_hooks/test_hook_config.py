@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.governance.external_hooks.hook_config import (
-    LONGEST_MATCHED,
     Dialect,
     HookCommand,
     HookEvent,
@@ -195,11 +194,8 @@ def test_matchers(text: str, names: list[str], fits: bool):
     assert matcher(text).matches(names) is fits
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["(a+)+$", "(a|aa)+$", "((ab)*)*x", "(", "a" * 600 + ".", "a*a*a*a*b", "(.*)*!", "a?a?a?a?b"],
-)
-def test_a_matcher_that_may_take_for_ever_is_refused(text: str):
+@pytest.mark.parametrize("text", ["(", "a" * 1100 + ".", r"(a)\1", "a++"])
+def test_a_matcher_that_cannot_be_used_is_refused(text: str):
     with pytest.raises(InvalidMatcher):
         matcher(text)
 
@@ -211,6 +207,7 @@ def test_a_matcher_that_may_take_for_ever_is_refused(text: str):
         r"[+*]{2}",
         r"(Edit|Write)?",
         "mcp__.*?__(?:get|list).*",
+        "(a+)+$",
     ],
 )
 def test_usual_expressions_are_taken(text: str):
@@ -224,5 +221,5 @@ def test_what_is_taken_answers_quickly(text: str):
     except InvalidMatcher:
         return
     began = time.process_time()
-    taken.matches(["a" * LONGEST_MATCHED])
+    taken.matches(["a" * 200])
     assert time.process_time() - began < 3

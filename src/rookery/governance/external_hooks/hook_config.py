@@ -1,33 +1,25 @@
 """Parsing of hook files: `{"version": 1, "hooks": {EVENT: [{matcher, hooks: [...]}]}}`.
 
 An invalid entry is skipped and reported; the rest of the file applies. A matcher is a list of names
-or a regular expression. Expressions prone to catastrophic backtracking are rejected, because a
-project's file must not be able to hang the agent.
+or a regular expression, which is matched without backtracking, because a project's file must not be
+able to hang the agent.
 """
 
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import lru_cache
 from shlex import join
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, field
 from msgspec.structs import replace
 
+from rookery.core.path_patterns import path_pattern
 from rookery.governance.scope.permission_rules import rule_fault
 
-LONGEST = 500
-MOST_REPEATS = 3
-"""Most repetitions per alternative. Each multiplies the steps by the length of a name."""
-LONGEST_MATCHED = 128
 _NAMES = re.compile(r"[A-Za-z0-9_\-|,\s]+")
 _EVERYTHING = ("", "*")
 _SEPARATOR = re.compile(r"[|,]")
-_NOT_REPEATED = ("", "(", "*", "+", "?", "}")
-"""After these a question mark is not a repetition."""
-_SKIPPED = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 VERSION = 1
 DEFAULT_SECONDS = 60.0
 LEAST_SECONDS, MOST_SECONDS = 1.0, 3600.0
@@ -49,9 +41,9 @@ class Matcher(Struct, frozen=True):
         if _NAMES.fullmatch(self.text):
             wanted = {name.strip() for name in _SEPARATOR.split(self.text)} - {""}
             return not wanted or not wanted.isdisjoint(names)
-        pattern = _compile(self.text)
+        pattern = path_pattern(self.text)
         # better to run a guard needlessly than to skip it
-        return any(len(name) > LONGEST_MATCHED or pattern.search(name) for name in names)
+        return any(pattern.found_in(name, unclear=True) for name in names)
 
 
 class HookEvent(StrEnum):
@@ -183,14 +175,10 @@ class _InvalidField(Exception):
 def matcher(text: str) -> Matcher:
     """Raises `InvalidMatcher`."""
     if text not in _EVERYTHING and not _NAMES.fullmatch(text):
-        if len(text) > LONGEST:
-            raise InvalidMatcher(f"the matcher has more than {LONGEST} characters")
         try:
-            _compile(text)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise InvalidMatcher(f"the matcher is not a regular expression ({error})") from error
-        if _may_backtrack_forever(text):
-            raise InvalidMatcher("the matcher has nested repetition, which could run forever")
+            path_pattern(text)
+        except ValueError as error:
+            raise InvalidMatcher(f"the matcher cannot be used: {error}") from error
     return Matcher(text)
 
 
@@ -211,38 +199,6 @@ def read_hooks(document: object, *, imported: bool = False) -> HookFile:
         hook for event, groups in events.items() for hook in _event_hooks(event, groups, problems)
     ]
     return HookFile(tuple(hooks), tuple(problems))
-
-
-@lru_cache(maxsize=256)
-def _compile(text: str) -> re.Pattern[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they are meant for the author of the expression
-        return re.compile(text)
-
-
-def _may_backtrack_forever(text: str) -> bool:
-    """Whether a repeated group repeats or branches inside, or too many repetitions follow in a
-    row."""
-    plain = _SKIPPED.sub("x", text)
-    busy = [False]
-    repeats = 0
-    for at, char in enumerate(plain):
-        if char == "(":
-            busy.append(False)
-        elif char == "|":
-            busy[-1] = True
-            repeats = 0 if len(busy) == 1 else repeats
-        elif char == ")" and len(busy) > 1:
-            inner = busy.pop()
-            if inner and plain[at + 1 : at + 2] in ("*", "+", "{"):
-                return True
-            busy[-1] = busy[-1] or inner
-        elif char in "*+{" or (char == "?" and plain[at - 1 : at] not in _NOT_REPEATED):
-            busy[-1] = True
-            repeats += 1
-        if repeats > MOST_REPEATS:
-            return True
-    return False
 
 
 def _event_hooks(event: str, groups: object, problems: list[HookProblem]) -> list[HookCommand]:

@@ -5,7 +5,6 @@ The hooks of all files apply together; an invalid file does not affect the other
 
 import json
 import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -224,12 +223,14 @@ def _sources(places: HookPlaces) -> list[_Source]:
 
 
 def _read(source: _Source, workspace: Path) -> FoundHooks:
+    # links of the project stay inside it; the user's may lead anywhere
+    top = workspace if source.kind.is_of_project else Path("/")
+    if not os.path.isdir(source.path.parent):
+        return FoundHooks()
     try:
-        path, inside = source.path, source.kind.is_of_project
-        data = small_file(path, workspace, largest=LARGEST) if inside else _read_own(path)
-        text = data.decode("utf-8-sig")
+        text = small_file(source.path, top, largest=LARGEST).decode("utf-8-sig")
         document = json.loads(text)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return FoundHooks()
     except Unreadable as error:
         return _unusable(source, str(error))
@@ -245,24 +246,6 @@ def _read(source: _Source, workspace: Path) -> FoundHooks:
         tuple(KnownHook(source.kind, source.shown, hook) for hook in file.hooks),
         tuple(replace(each, file=source.shown) for each in file.problems),
     )
-
-
-def _read_own(path: Path) -> bytes:
-    """Read a file outside the workspace; symlinks are allowed."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(handle, "rb") as opened:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise Unreadable("", "it is not a file")
-            data = opened.read(LARGEST + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        raise
-    except OSError as error:
-        why = f"it cannot be read ({(error.strerror or str(error)).lower()})"
-        raise Unreadable("", why) from error
-    if len(data) > LARGEST:
-        raise Unreadable("", f"it is larger than {LARGEST // MIB} MiB")
-    return data
 
 
 def _unusable(source: _Source, why: str) -> FoundHooks:
