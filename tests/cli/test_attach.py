@@ -14,13 +14,11 @@ class Words:
         self.own = ""
         self.childs = ""
 
-    def show(self, event: Event) -> None:
-        if isinstance(event.fact, TextStreamed):
-            self.own += event.fact.text
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        if isinstance(event.fact, TextStreamed):
+    def show(self, event: Event, child: str = "") -> None:
+        if isinstance(event.fact, TextStreamed) and child:
             self.childs += event.fact.text
+        elif isinstance(event.fact, TextStreamed):
+            self.own += event.fact.text
 
 
 @pytest.mark.parametrize(
@@ -42,5 +40,5 @@ def test_attaching_shows_the_missed_text(received: list[str], reported: str):
     facts: list[Fact] = [started, *news, WHOLE, started, *news, WHOLE]
     for number, fact in enumerate(facts):
         retelling.show(Event(number, 0, number, fact))
-        retelling.show_of_child("c", Event(number, 0, number, fact))
+        retelling.show(Event(number, 0, number, fact), "c")
     assert (words.own, words.childs) == (reported * 2, reported * 2)

@@ -129,7 +129,7 @@ def test_text_of_a_sub_task_is_shown_once():
     out = io.StringIO()
     display = PlainDisplay(Screen(out, colour=False, live=False), shows_result=True)
     for seq, fact in enumerate([*SAID, OFFERED], 1):
-        display.show_of_child("t2", Event(seq, 0, seq, fact))
+        display.show(Event(seq, 0, seq, fact), "t2")
     assert out.getvalue().splitlines() == ["It is 4.", "◂ sub-task done"]
 
 
@@ -416,7 +416,7 @@ def test_text_of_models_and_tools_never_reaches_the_terminal_raw(words: str, liv
     ]
     for seq, fact in enumerate(facts, 1):
         plain.show(Event(seq, 0, seq, fact))
-        plain.show_of_child("child", Event(seq, 0, seq, fact))
+        plain.show(Event(seq, 0, seq, fact), "child")
     # we write control characters only to replace a status or to wrap a word
     ours = "\n\t\r\b" if live else "\n\t"
     raw = [char for char in out.getvalue() if category(char) == "Cc" and char not in ours]

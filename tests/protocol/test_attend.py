@@ -32,11 +32,8 @@ class RecordingDisplay:
     def __init__(self) -> None:
         self.kinds: list[str] = []
 
-    def show(self, event: Event) -> None:
-        self.kinds.append(type(event.fact).__name__)
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        self.kinds.append(f"{task_id} {type(event.fact).__name__}")
+    def show(self, event: Event, child: str = "") -> None:
+        self.kinds.append(f"{child} {type(event.fact).__name__}".lstrip())
 
 
 Reaction = Callable[[Engine, Asked], Awaitable[Response]]

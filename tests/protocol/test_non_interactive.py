@@ -112,7 +112,7 @@ async def test_the_last_failure_decides_the_code_of_the_run(kind: FailureKind, c
 
 async def test_repeating_a_refused_call_ends_the_run_at_once():
     respond = Unattended()
-    respond.show_of_child("child", refused("Commands must run in a sandbox."))
+    respond.show(refused("Commands must run in a sandbox."), "child")
     leave = await respond(asked(AskKind.MISTAKE_LIMIT_REACHED, "Stuck."))
     sentence = "Stuck. It was refused: Commands must run in a sandbox."
     assert leave == Leave(sentence, code="policy_denied")

@@ -108,10 +108,10 @@ def test_condensing_is_about_the_working_task():
     slash = watching(opened(), ChildBegan(call_id="c", task_id="child"))
     assert slash.handle("/condense") == LineOutcome((Condense(task_id="child"),))
     for event in numbered([opened(), ChildBegan(call_id="d", task_id="grandchild")]):
-        slash.show_of_child("child", event)
+        slash.show(event, "child")
     assert slash.handle("/condense") == LineOutcome((Condense(task_id="grandchild"),))
     for event in numbered([opened(), ToolFinished(call_id="d", text="")]):
-        slash.show_of_child("child", event)
+        slash.show(event, "child")
     assert slash.handle("/condense") == LineOutcome((Condense(task_id="child"),))
     for end in (ToolFinished(call_id="c", text=""), StepCancelled()):
         after = watching(opened(), ChildBegan(call_id="c", task_id="child"), end)
@@ -121,7 +121,7 @@ def test_condensing_is_about_the_working_task():
 def test_bg_and_stop_apply_to_a_childs_command():
     slash = SlashLines("t")
     for event in numbered([opened(), *began("c"), offered("o")]):
-        slash.show_of_child("child", event)
+        slash.show(event, "child")
     assert slash.handle("/stop") == LineOutcome((Answer(task_id="child", ask_id="o", reply="no"),))
 
 
@@ -418,7 +418,7 @@ class TestQueue:
     def test_dropping_a_childs_message_goes_to_the_child(self):
         slash = watching(opened())
         for event in numbered(self.said("one")):
-            slash.show_of_child("child", event)
+            slash.show(event, "child")
         assert slash.handle("/queue drop 1") == LineOutcome(
             (EditQueue(task_id="child", message_id="one"),)
         )

@@ -80,11 +80,9 @@ class Watch:
         self.answers_completion = False
         self._grown = anyio.Event()
 
-    def show(self, event: Event) -> None:
-        self.events += [event] if event.fact.lasting else []
-        self.show_of_child(TASK, event)
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
+        task_id = child or TASK
+        self.events += [event] if event.fact.lasting and not child else []
         if isinstance(event.fact, ChildBegan):
             self.ids[event.fact.name] = event.fact.task_id
         names = {own: name for name, own in self.ids.items()}

@@ -253,15 +253,10 @@ class CatchUpDisplay:
         self._shown: dict[str, str] = {}
         """The streamed text of each task so far."""
 
-    def show(self, event: Event) -> None:
-        if missed := self._missed("", event):
-            self._display.show(missed)
-        self._display.show(event)
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        if missed := self._missed(task_id, event):
-            self._display.show_of_child(task_id, missed)
-        self._display.show_of_child(task_id, event)
+    def show(self, event: Event, child: str = "") -> None:
+        if missed := self._missed(child, event):
+            self._display.show(missed, child)
+        self._display.show(event, child)
 
     def _missed(self, speaker: str, event: Event) -> Event | None:
         shown = self._shown.get(speaker, "")

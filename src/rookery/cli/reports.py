@@ -174,8 +174,8 @@ class JsonReport:
             after=run.after,
         )
         self._output.resume(run.stored)
-        for child in children_of(run.stored, run.store):
-            self._output.show_of_child(*child)
+        for child, event in children_of(run.stored, run.store):
+            self._output.show(event, child)
         self.display: Display = self._output
 
     def begin(self) -> None:

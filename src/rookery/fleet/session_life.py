@@ -223,8 +223,10 @@ class Life:
         ordered = Level(self._order.level) if self._order.level else highest
         return min(ordered, highest, key=list(Level).index)
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
         """Note what happened, for checkpoints and the result."""
+        if child:
+            return
         if event.fact.lasting:
             self._seq = event.seq
         match event.fact:
@@ -234,9 +236,6 @@ class Life:
                 self._result = result
             case _:
                 pass
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        pass
 
     async def _save_checkpoints(self) -> None:
         """Push a checkpoint after files changed. Changes during a push are in the next one."""

@@ -54,15 +54,8 @@ class ClientLines:
         """A rewind that the user has not confirmed yet. A new question withdraws it, because the
         next line would answer that."""
 
-    def show(self, event: Event) -> None:
-        self._slash.show(event)
-        self._note_event(event)
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        self._slash.show_of_child(task_id, event)
-        self._note_event(event)
-
-    def _note_event(self, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
+        self._slash.show(event, child)
         if isinstance(event.fact, Asked):
             self._proposed = ()
         self._next_event.set()

@@ -110,7 +110,10 @@ class PlainDisplay:
         """The last failure that was shown."""
         self.usage = Usage()
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
+        if child:
+            self._show_of_child(child, event)
+            return
         self._seq = event.seq
         self._update_busy(event.fact)
         self._write_or_hold(event.fact)
@@ -131,7 +134,7 @@ class PlainDisplay:
         else:
             self._write(fact)
 
-    def show_of_child(self, task_id: str, event: Event) -> None:
+    def _show_of_child(self, task_id: str, event: Event) -> None:
         screen, paint = self._screen, self._screen.paint
         if self._agents and self._agents.show_of(task_id, event.fact):
             self._count(event.fact)

@@ -79,10 +79,8 @@ def never(event: Event) -> None:
 
 
 class Display(Protocol):
-    def show(self, event: Event) -> None: ...
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        """Show an event of a sub-task at any depth."""
+    def show(self, event: Event, child: str = "") -> None:
+        """Show an event of the task, or of its sub-task `child` at any depth."""
         ...
 
 
@@ -194,7 +192,7 @@ class _Watch:
                 self.group.start_soon(self._follow_child, event.fact)
 
     async def _follow_child(self, began: ChildBegan) -> None:
-        show = partial(self._display.show_of_child, began.task_id)
+        show = partial(self._display.show, child=began.task_id)
         # refused means that it ended before we came, in an earlier run: its parent tells the rest
         # messages are for the session, not for one of several agents
         focus = nullcontext() if began.name else self._focus.on(began.task_id)
@@ -254,13 +252,9 @@ class Displays:
     def __init__(self, *displays: Display) -> None:
         self._displays = displays
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
         for display in self._displays:
-            display.show(event)
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        for display in self._displays:
-            display.show_of_child(task_id, event)
+            display.show(event, child)
 
 
 class Interrupts:
@@ -274,9 +268,6 @@ class Interrupts:
         before, self._stopping = self._stopping, True
         return before
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
         if isinstance(event.fact, RequestStarted | ToolStarted):
             self._stopping = False
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        self.show(event)

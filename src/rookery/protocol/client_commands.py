@@ -160,11 +160,11 @@ class SlashLines:
         self._handed_on: dict[str, str] = {}
         self._detached: list[str] = []
 
-    def show_of_child(self, task_id: str, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
         """Lines refer to the task itself, except those about what runs now."""
-        self._children.setdefault(task_id, SlashLines(task_id)).show(event)
-
-    def show(self, event: Event) -> None:
+        if child:
+            self._children.setdefault(child, SlashLines(child)).show(event)
+            return
         if event.fact.lasting:
             self._events.append(event)
         match event.fact:

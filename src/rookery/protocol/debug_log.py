@@ -31,7 +31,10 @@ class DebugLog:
         self._view = View()
         self._agent = detect(())
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
+        if child:
+            self._log.debug("[Facts of %s] %s: %d", child, type(event.fact).__name__, event.seq)
+            return
         before = self._agent
         self._view = see(self._view, event)
         self._agent = agent = detect(self._view.messages)
@@ -52,9 +55,6 @@ class DebugLog:
 
     def _write(self, component: str, text: str, about: Mapping[str, Any]) -> None:
         self._log.debug("[%s] %s: %s", component, text, json.dumps(about))
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        self._log.debug("[Facts of %s] %s: %d", task_id, type(event.fact).__name__, event.seq)
 
 
 def _flags(agent: AgentStateInfo) -> dict[str, Any]:

@@ -56,10 +56,7 @@ class Unattended:
         self._given: Counter[AskKind] = Counter()
         self._troubles = Troubles()
 
-    def show(self, event: Event) -> None:
-        self._troubles.see(event)
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
         self._troubles.see(event)
 
     async def __call__(self, asked: Asked) -> Response:
@@ -129,14 +126,9 @@ class UntilFirstFailure:
         self._display = display
         self._over = False
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
         if not self._over:
-            self._display.show(event)
-        self._over = self._over or leave_at_failure(event) is not None
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        if not self._over:
-            self._display.show_of_child(task_id, event)
+            self._display.show(event, child)
         self._over = self._over or leave_at_failure(event) is not None
 
 
@@ -250,10 +242,7 @@ class RunVerdict:
         self._troubles = Troubles()
         self._how_to_allow = ASK_ME if automatic else CHOOSE_A_LEVEL
 
-    def show(self, event: Event) -> None:
-        self._troubles.see(event)
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
         self._troubles.see(event)
 
     def judged(self, end: RunEnd) -> RunEnd:

@@ -199,7 +199,7 @@ async def _handle(controller: Controller, task_id: str, line: str) -> LineOutcom
     for child in controller.views:
         if child != task_id:
             for event in controller.events(child):
-                lines.show_of_child(child, event)
+                lines.show(event, child)
     return lines.handle(line)
 
 

@@ -95,20 +95,15 @@ class SessionCall:
         )
         return self._result(first.task_id, end, trusted=folder.trusted)
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
         self._troubles.see(event)
         match event.fact:
             case ToolStarted(title=title):
                 self._progress(harmless(title))
-            case CompletionOffered(result=result):
+            case CompletionOffered(result=result) if not child:
                 self._answer = result
             case _:
                 pass
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        self._troubles.see(event)
-        if isinstance(event.fact, ToolStarted):
-            self._progress(harmless(event.fact.title))
 
     async def _respond(self, host: Host, task_id: str, asked: Asked) -> Response:
         response = await self._decide(asked)

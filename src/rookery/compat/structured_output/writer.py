@@ -84,12 +84,12 @@ class JsonOutput:
         """Take over what earlier runs stored."""
         self._output.resume(stored)
 
-    def show(self, event: Event) -> None:
-        self._emit(self._output.see(event))
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        """Count the sub-task's usage. Its rows are in the output of its own session."""
-        self._output.see_of_child(event)
+    def show(self, event: Event, child: str = "") -> None:
+        """Of a sub-task, only count the usage. Its rows are in the output of its own session."""
+        if child:
+            self._output.see_of_child(event)
+        else:
+            self._emit(self._output.see(event))
 
     def end(self, success: bool, code: str | None = None, reason: str = "") -> None:
         """Write the result. `code` and `reason` say why the run was not successful."""

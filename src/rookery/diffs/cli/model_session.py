@@ -171,16 +171,12 @@ class _WithoutModes:
 
     def __init__(self, display: Display) -> None:
         self._display = display
-        self.show_of_child = display.show_of_child
 
-    def show(self, event: Event) -> None:
-        if not isinstance(event.fact, ModeSwitched):
-            self._display.show(event)
+    def show(self, event: Event, child: str = "") -> None:
+        if child or not isinstance(event.fact, ModeSwitched):
+            self._display.show(event, child)
 
 
 class _NoDisplay:
-    def show(self, event: Event) -> None:
-        pass
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
+    def show(self, event: Event, child: str = "") -> None:
         pass
