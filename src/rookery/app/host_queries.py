@@ -45,7 +45,6 @@ from rookery.errors import CommandRejected, RookeryError
 
 if TYPE_CHECKING:
     from rookery.app.local_host import HostParts
-    from rookery.core.stored_tasks import TaskSummary
 
 
 class Answers:
@@ -151,8 +150,9 @@ class Answers:
         try:
             if words.strip():
                 found = store.search(words, workspace)[:most]
-                return tuple(replace(_known(each.task), excerpt=each.snippet) for each in found)
-            return tuple(map(_known, store.list(workspace, hidden=False)[:most]))
+                return tuple(replace(each.task.as_known(), excerpt=each.snippet) for each in found)
+            listed = store.list(workspace, hidden=False)[:most]
+            return tuple(each.as_known() for each in listed)
         except RookeryError as error:
             raise CommandRejected(str(error)) from error
 
@@ -194,22 +194,6 @@ def _modes(briefing: Briefing) -> Iterator[KnownMode]:
             when_to_use=mode.when_to_use or mode.description,
             source=mode.source,
         )
-
-
-def _known(task: "TaskSummary") -> KnownTask:
-    return KnownTask(
-        task_id=task.id,
-        title=task.title,
-        workspace=task.workspace,
-        parent=task.parent,
-        mode=task.mode,
-        status=task.status.value,
-        created=task.created,
-        updated=task.updated,
-        tokens_in=task.tokens_in,
-        tokens_out=task.tokens_out,
-        cost=task.cost,
-    )
 
 
 def _steps(events: Sequence[Event], since: int, until: int | None) -> Iterator[tuple[str, str]]:

@@ -127,18 +127,8 @@ class LocalFolders:
 
     def _sessions(self, cwd: str) -> Sequence[KnownTask]:
         folder = str(Path(cwd).resolve()) if cwd else None
-        return [
-            KnownTask(
-                task_id=each.id,
-                title=each.title,
-                workspace=each.workspace,
-                parent=each.parent,
-                created=each.created,
-                updated=each.updated,
-                status=each.status.value,
-            )
-            for each in TaskStore(self._places).list(folder, hidden=False)
-        ]
+        listed = TaskStore(self._places).list(folder, hidden=False)
+        return [each.as_known() for each in listed]
 
 
 def _run(sign_in: bool, **flags: Any) -> int:

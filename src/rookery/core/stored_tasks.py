@@ -1,10 +1,14 @@
 """Stored tasks, as lists and searches show them."""
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from rookery.core.facts import Usage
+
+if TYPE_CHECKING:
+    from rookery.core.queries import KnownTask
 
 
 class StoredStatus(StrEnum):
@@ -42,6 +46,24 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
     model: str = ""
     """Of the last request."""
     spending: tuple[ModelUsage, ...] = ()
+
+    def as_known(self) -> "KnownTask":
+        """As clients get it."""
+        from rookery.core.queries import KnownTask
+
+        return KnownTask(
+            task_id=self.id,
+            title=self.title,
+            workspace=self.workspace,
+            parent=self.parent,
+            mode=self.mode,
+            status=self.status.value,
+            created=self.created,
+            updated=self.updated,
+            tokens_in=self.tokens_in,
+            tokens_out=self.tokens_out,
+            cost=self.cost,
+        )
 
 
 class SearchHit(Struct, frozen=True):

@@ -11,13 +11,10 @@ from rookery.core.facts import (
     Asked,
     AssistantSpoke,
     CompletionOffered,
-    Condensed,
     Event,
     Fact,
     ModeSwitched,
-    Noted,
     QueueEdited,
-    RequestFailed,
     RequestStarted,
     Rewound,
     TaskClosed,
@@ -29,7 +26,7 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.folds.run_tallies import added
+from rookery.core.folds.run_tallies import added, paid_in
 from rookery.core.instructions import without_piped
 from rookery.core.limits import KIB
 from rookery.core.stored_tasks import ModelUsage, StoredStatus, TaskSummary
@@ -120,13 +117,6 @@ def _after(summary: TaskSummary, event: Event) -> TaskSummary:
             )
         case ModeSwitched(mode=mode):
             return replace(summary, mode=mode)
-        case (
-            AssistantSpoke(usage=usage)
-            | RequestFailed(usage=usage)
-            | Condensed(usage=usage)
-            | Noted(usage=Usage() as usage)
-        ):
-            return _charge(summary, usage, event.ts)
         case CompletionOffered(plan=plan):
             offered = StoredStatus.WAITING if plan else StoredStatus.COMPLETED
             return replace(summary, status=offered)
@@ -140,8 +130,9 @@ def _after(summary: TaskSummary, event: Event) -> TaskSummary:
             return replace(summary, status=StoredStatus.CLOSED)
         case TaskReopened() if summary.status not in _OFFERED:
             return replace(summary, status=StoredStatus.OPEN)
-        case _:
-            return summary
+        case fact:
+            usage = paid_in(fact)
+            return _charge(summary, usage, event.ts) if usage else summary
 
 
 def _charge(summary: TaskSummary, usage: Usage, ts: int) -> TaskSummary:

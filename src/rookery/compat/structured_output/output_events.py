@@ -36,7 +36,7 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.folds.run_tallies import Denials, GovernanceTally, added
+from rookery.core.folds.run_tallies import Denials, GovernanceTally, added, paid_in
 
 SCHEMA_VERSION = 1
 PROTOCOL = "roo-cli-stream"
@@ -101,8 +101,7 @@ class StructuredOutput:
     def see(self, event: Event) -> list[Output]:
         """Return the output for an event."""
         self._ts = event.ts
-        self._governance.see(event.fact)
-        self._denials.see(event.fact)
+        self._count(event.fact)
         rows = list(self._outputs_for(event))
         if (event.seq, event.sub) <= (self._after, 0):
             self._denials.forget()
@@ -124,20 +123,15 @@ class StructuredOutput:
     def see_of_child(self, event: Event) -> None:
         """Count usage and denials of a sub-task, or of an earlier run. Its rows are not in this
         output."""
-        self._governance.see(event.fact)
-        self._denials.see(event.fact)
+        self._count(event.fact)
         if isinstance(event.fact, AssistantSpoke):
             self._speech.latest = event.fact.words or self._speech.latest
-        match event.fact:
-            case (
-                AssistantSpoke(usage=usage)
-                | RequestFailed(usage=usage)
-                | Condensed(usage=usage)
-                | Noted(usage=Usage() as usage)
-            ):
-                self._usage = added(self._usage, usage)
-            case _:
-                pass
+
+    def _count(self, fact: Fact) -> None:
+        self._governance.see(fact)
+        self._denials.see(fact)
+        if usage := paid_in(fact):
+            self._usage = added(self._usage, usage)
 
     def settle(self, code: str | None = None, reason: str = "") -> list[Output]:
         """Return what is left before the result: ends of open rows, and the error, if any."""
@@ -205,10 +199,7 @@ class StructuredOutput:
                 yield from self._calls.add(ts, piece)
             case AssistantSpoke() as answer:
                 yield from self._take_answer(ts, answer)
-            case Condensed(usage=usage):
-                self._usage = added(self._usage, usage)
-            case RequestFailed(error=error, message=message, usage=usage):
-                self._usage = added(self._usage, usage)
+            case RequestFailed(error=error, message=message):
                 yield from self._speech.close(ts)
                 yield from self._calls.break_off(ts)
                 yield self._error(ts, error, message)
@@ -228,8 +219,7 @@ class StructuredOutput:
             case TaskFailed(message=message):
                 self._failure = message or REASONS["task_failed"]
                 yield self._error(ts, "task_failed", message)
-            case Noted(text=text, usage=usage):
-                self._usage = added(self._usage, usage or Usage())
+            case Noted(text=text):
                 yield self._row(ts, "assistant", text, "note")
             case Rewound():
                 self._completion = None
@@ -243,7 +233,6 @@ class StructuredOutput:
         yield from self._calls.drop_all(ts)
 
     def _take_answer(self, ts: int, answer: AssistantSpoke) -> Iterator[Output]:
-        self._usage = added(self._usage, answer.usage)
         yield from self._speech.close(ts, answer.blocks)
         calls = [block for block in answer.blocks if isinstance(block, ToolCall)]
         yield from self._calls.take(ts, () if answer.interrupted else calls)

@@ -10,13 +10,9 @@ from rookery.core.asks import is_non_blocking_ask
 from rookery.core.facts import (
     Answered,
     Asked,
-    AssistantSpoke,
     CompletionOffered,
-    Condensed,
     Event,
     Fact,
-    Noted,
-    RequestFailed,
     RequestStarted,
     StepCancelled,
     TaskClosed,
@@ -25,8 +21,8 @@ from rookery.core.facts import (
     TaskReopened,
     ToolFinished,
     ToolStarted,
-    Usage,
 )
+from rookery.core.folds.run_tallies import paid_in
 from rookery.core.text.terminal_text import harmless_line
 
 AgentStatus: TypeAlias = Literal[
@@ -112,13 +108,6 @@ def _after(row: AgentRow, fact: Fact) -> AgentRow:
             return replace(row, state="working", action=title)
         case Asked(ask=ask, title=title) if not is_non_blocking_ask(ask):
             return replace(row, state="asking", action=title or row.action)
-        case (
-            AssistantSpoke(usage=usage)
-            | RequestFailed(usage=usage)
-            | Condensed(usage=usage)
-            | Noted(usage=Usage() as usage)
-        ):
-            return replace(row, cost=row.cost + (usage.cost or 0.0))
         case CompletionOffered():
             return replace(row, result=True)
         case TaskClosed(fate=fate):
@@ -126,7 +115,8 @@ def _after(row: AgentRow, fact: Fact) -> AgentRow:
         case TaskFailed():
             return replace(row, state="failed")
         case _:
-            return row
+            usage = paid_in(fact)
+            return replace(row, cost=row.cost + (usage.cost or 0.0)) if usage else row
 
 
 def agents_in(own: Sequence[Event], children: Mapping[str, Sequence[Event]]) -> AgentRows:

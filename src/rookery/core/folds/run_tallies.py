@@ -12,13 +12,16 @@ from rookery.core.facts import (
     Answered,
     Asked,
     AssistantSpoke,
+    Condensed,
     CriteriaChecked,
     Ending,
     Fact,
     FilesChanged,
     Governed,
     IntentSelected,
+    Noted,
     OutOfScopeWritten,
+    RequestFailed,
     Spent,
     ToolFinished,
     ToolStarted,
@@ -44,6 +47,20 @@ def added(one: Usage, other: Usage) -> Usage:
         cache_writes=one.cache_writes + other.cache_writes,
         cost=sum(costs) if costs else None,
     )
+
+
+def paid_in(fact: Fact) -> Usage | None:
+    """What a fact says was used of a model, if it says that."""
+    match fact:
+        case (
+            AssistantSpoke(usage=usage)
+            | RequestFailed(usage=usage)
+            | Condensed(usage=usage)
+            | Noted(usage=Usage() as usage)
+        ):
+            return usage
+        case _:
+            return None
 
 
 LIMITED = tuple(field.name for field in fields(Spent))
