@@ -118,9 +118,11 @@ class PlainDisplay:
         self._update_busy(event.fact)
         self._write_or_hold(event.fact)
         self._show_agents(event.fact)
-        self._update_idle(event.fact)
         if isinstance(event.fact, BESIDE_A_QUESTION):
             self._screen.repeat_question()
+        else:
+            asked = event.fact
+            self._is_idle = isinstance(asked, Asked) and asked.ask is AskKind.COMPLETION_RESULT
 
     def _write_or_hold(self, fact: Fact) -> None:
         """Print a fact; if the result is printed elsewhere, hold back streamed text until a
@@ -171,10 +173,6 @@ class PlainDisplay:
         self._busy_since = self._busy_since or now
         if seconds := int(now - self._busy_since):
             self._screen.status(f"  {self._busy} … {seconds} s (Ctrl-C stops)")
-
-    def _update_idle(self, fact: Fact) -> None:
-        if not isinstance(fact, BESIDE_A_QUESTION):
-            self._is_idle = isinstance(fact, Asked) and fact.ask is AskKind.COMPLETION_RESULT
 
     def _update_busy(self, fact: Fact) -> None:
         match fact:
