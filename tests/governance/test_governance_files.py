@@ -178,11 +178,14 @@ def test_leases_show_other_running_tasks(tmp_path: Path):
     leases.take("t-4", "INT-003", ["docs/**"], now=NOW)
     leases.take("../../etc/odd", "INT-004", ["lib/**"], now=NOW)
     found = leases.neighbours("t-1", "INT-001", ["src/auth/**"], now=NOW)
-    assert [each.task for each in found.same_intent] == ["t-2"]
-    assert [each.task for each in found.overlapping] == ["t-3"]
+    assert [(each.task, each.intent_id == "INT-001") for each in found] == [
+        ("t-2", True),
+        ("t-3", False),
+    ]
     leases.release("t-3")
     leases.release("../../etc/odd")
-    assert not leases.neighbours("t-1", "INT-001", ["src/auth/**"], now=NOW).overlapping
+    (found,) = leases.neighbours("t-1", "INT-001", ["src/auth/**"], now=NOW)
+    assert found.task == "t-2"
     assert {each.task for each in leases.active(now=NOW)} == {"t-1", "t-2", "t-4"}
 
 

@@ -20,7 +20,7 @@ from rookery.governance.intents.intent import Intent, Policy, selectable
 from rookery.governance.intents.intent_context import MOST_RELATED, IntentBackground
 from rookery.governance.intents.intent_edits import IntentWriter
 from rookery.governance.intents.intent_file import IntentReader, IntentText
-from rookery.governance.intents.leases import Leases, Neighbours
+from rookery.governance.intents.leases import Lease, Leases
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import Query, newest
@@ -115,7 +115,7 @@ class GovernedProject:
         wrong = problems[0] if problems else None
         return policy, f"{wrong.file}: {wrong.message}" if wrong else ""
 
-    def neighbours(self, task_id: str, intent: Intent) -> Neighbours:
+    def neighbours(self, task_id: str, intent: Intent) -> tuple[Lease, ...]:
         return self.leases.neighbours(task_id, intent.id, intent.owned_scope, now=self.now())
 
     async def used(self, intent_id: str) -> BudgetUse:
@@ -159,13 +159,12 @@ class GovernedProject:
 
     async def background_of(self, task_id: str, intent: Intent) -> IntentBackground:
         """Related work, other tasks and remaining budget, for a task that selects the intent."""
-        near = self.neighbours(task_id, intent)
         related = await anyio.to_thread.run_sync(self._related, intent.id)
         most = intent.budget.max_files
         files = () if most is None else (await self.used(intent.id)).files
         return IntentBackground(
             related=related,
-            others=(*near.same_intent, *near.overlapping),
+            others=self.neighbours(task_id, intent),
             files_left=None if most is None else max(most - len(files), 0),
         )
 

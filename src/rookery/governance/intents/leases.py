@@ -44,13 +44,6 @@ class Lease(Struct, frozen=True, kw_only=True):
     heartbeat: Annotated[datetime, Meta(tz=True)]
 
 
-class Neighbours(Struct, frozen=True, kw_only=True):
-    """Other running tasks: under the same intent, or with an overlapping scope."""
-
-    same_intent: tuple[Lease, ...] = ()
-    overlapping: tuple[Lease, ...] = ()
-
-
 class Leases:
     """The leases of a governance root. The folder is created with the first lease."""
 
@@ -83,16 +76,12 @@ class Leases:
 
     def neighbours(
         self, task: str, intent_id: str, scope: Sequence[str], *, now: datetime
-    ) -> Neighbours:
+    ) -> tuple[Lease, ...]:
+        """Other running tasks: those under the same intent, then those whose scope overlaps."""
         others = [lease for lease in self.active(now=now) if lease.task != task]
-        return Neighbours(
-            same_intent=tuple(each for each in others if each.intent_id == intent_id),
-            overlapping=tuple(
-                each
-                for each in others
-                if each.intent_id != intent_id and _may_overlap(scope, each.scope)
-            ),
-        )
+        same = (each for each in others if each.intent_id == intent_id)
+        apart = (each for each in others if each.intent_id != intent_id)
+        return (*same, *(each for each in apart if _may_overlap(scope, each.scope)))
 
     def _remove_dead(self, now: datetime) -> None:
         for path, lease in self._all():

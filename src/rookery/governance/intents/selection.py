@@ -170,8 +170,8 @@ def _overlapping(
     intent = file.find(wanted) if file else None
     if intent is None:
         return ()
-    near = project.neighbours(task_id, intent).overlapping
-    return tuple(dict.fromkeys(each.intent_id for each in near))
+    near = dict.fromkeys(each.intent_id for each in project.neighbours(task_id, intent))
+    return tuple(each for each in near if each != intent.id)
 
 
 def _objection(

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from rookery.faults import kp
 from rookery.governance.ledger.active_file import ActiveFile, LedgerTail, TailCache
+from rookery.governance.ledger.ledger_reader import format_time
 from rookery.governance.ledger.records import (
     OURS,
     LedgerEntry,
@@ -267,7 +268,7 @@ class Ledger:
         record = build_record(
             entry,
             id=str(uuid4()),
-            timestamp=self._timestamp(),
+            timestamp=format_time(self._now()),
             writer=self._writer,
             link=link,
             key=self._key,
@@ -318,10 +319,6 @@ class Ledger:
             rest = {"anchors": tips_json(tips[ANCHORS:])}
             entries.append(LedgerEntry(kind="checkpoint", task_id=task_id, more=rest))
         return entries
-
-    def _timestamp(self) -> str:
-        now = self._now()
-        return f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03}Z"
 
     def _flush_now(self, file: ActiveFile) -> None:
         self._unflushed = True

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from itertools import takewhile
 
 from msgspec import Struct
@@ -144,18 +145,37 @@ def always_protected(path: str) -> str:
 def judge(location: Location, op: Op, rules: ScopeRules) -> PathFinding:
     """Judge a location. The first rule that applies decides."""
     named, real = location.named, location.real
+    found = partial(PathFinding, path=named, op=op, real_path=real if real != named else "")
+    asks = partial(found, decision=Decision.ASK, once_only=True)
+    rejects = partial(found, verdict=PathVerdict.REJECTED, decision=Decision.DENY, code="REQ-015")
+    if location.outside is Outside.WRITTEN:
+        return asks(verdict=PathVerdict.OUTSIDE, code="REQ-001", reason="outside")
     if location.outside:
-        return _outside(location, op)
+        return rejects(reason=str(location.outside))
     for path in dict.fromkeys((named, real)):
         if why := always_protected(path) or rules.protected(path):
-            return _protected(location, op, why)
+            return asks(verdict=PathVerdict.PROTECTED, code="REQ-014", reason=why)
     if line := _exemption(location, rules):
-        return _finding(location, op, PathVerdict.IGNORED, Decision.NONE, matched=line)
-    if location.governed and rules.scope.covers(named):
-        if rules.scope.covers(real):
-            return _in_scope(location, op, rules)
-        return _escaped(location, op, "symlink_escape")
-    return _out_of_scope(location, op, rules)
+        return found(verdict=PathVerdict.IGNORED, decision=Decision.NONE, matched=line)
+    if not (location.governed and rules.scope.covers(named)):
+        return found(
+            verdict=PathVerdict.OUT_OF_SCOPE,
+            decision=Decision[rules.policy.out_of_scope.upper()],
+            code="REQ-001",
+            reason="" if location.governed else "ungoverned",
+            nearest=nearest(rules.patterns, named),
+            matched=rules.scope.excluding_pattern(named),
+        )
+    if not rules.scope.covers(real):
+        return rejects(reason="symlink_escape")
+    decision, code, reason = _in_scope(location, op, rules)
+    return found(
+        verdict=PathVerdict.IN_SCOPE,
+        decision=decision,
+        code=code,
+        reason=reason,
+        matched=rules.scope.granting_pattern(named),
+    )
 
 
 def nearest(patterns: Sequence[str], path: str) -> str:
@@ -192,82 +212,26 @@ def literal_pattern(path: str, *, first: bool = True) -> str:
     return f"./{spelled}" if first and _SPECIAL_START.match(spelled) else spelled
 
 
-def _outside(location: Location, op: Op) -> PathFinding:
-    if location.outside is Outside.WRITTEN:
-        outside = PathVerdict.OUTSIDE
-        return _finding(location, op, outside, Decision.ASK, "REQ-001", "outside", once_only=True)
-    return _escaped(location, op, str(location.outside))
-
-
-def _protected(location: Location, op: Op, why: str) -> PathFinding:
-    protected = PathVerdict.PROTECTED
-    return _finding(location, op, protected, Decision.ASK, "REQ-014", why, once_only=True)
-
-
-def _escaped(location: Location, op: Op, reason: str) -> PathFinding:
-    return _finding(location, op, PathVerdict.REJECTED, Decision.DENY, "REQ-015", reason)
-
-
 def _exemption(location: Location, rules: ScopeRules) -> str:
     if rules.exempt_intent:
         return rules.exempt_intent
     return rules.exempt(location.named) if rules.exempt(location.real) else ""
 
 
-def _in_scope(location: Location, op: Op, rules: ScopeRules) -> PathFinding:
-    matched = rules.scope.granting_pattern(location.named)
-    decision, code, reason = Decision.NONE, "", ""
-    if op in (Op.DELETE, Op.RENAME):
-        decision = _DELETIONS[rules.policy.deletes]
-        code, reason = ("REQ-008", str(op)) if decision else ("", "")
-    if decision is Decision.NONE and (doubt := _doubt(location)):
-        decision, code, reason = Decision.ASK, "REQ-001", doubt
-    return _finding(location, op, PathVerdict.IN_SCOPE, decision, code, reason, matched=matched)
+def _in_scope(location: Location, op: Op, rules: ScopeRules) -> tuple[Decision, str, str]:
+    """The decision on a path in scope, the refusal code and the reason."""
+    decision = _DELETIONS[rules.policy.deletes]
+    if op in (Op.DELETE, Op.RENAME) and decision is not Decision.NONE:
+        return decision, "REQ-008", str(op)
+    if doubt := _doubt(location):
+        return Decision.ASK, "REQ-001", doubt
+    return Decision.NONE, "", ""
 
 
 def _doubt(location: Location) -> str:
     if location.links > 1:
         return "shared content"
     return "unseen characters" if _INVISIBLE.intersection(location.named + location.real) else ""
-
-
-def _out_of_scope(location: Location, op: Op, rules: ScopeRules) -> PathFinding:
-    return _finding(
-        location,
-        op,
-        PathVerdict.OUT_OF_SCOPE,
-        Decision[rules.policy.out_of_scope.upper()],
-        "REQ-001",
-        "" if location.governed else "ungoverned",
-        near=nearest(rules.patterns, location.named),
-        matched=rules.scope.excluding_pattern(location.named),
-    )
-
-
-def _finding(
-    location: Location,
-    op: Op,
-    verdict: PathVerdict,
-    decision: Decision,
-    code: str = "",
-    reason: str = "",
-    *,
-    near: str = "",
-    matched: str = "",
-    once_only: bool = False,
-) -> PathFinding:
-    return PathFinding(
-        path=location.named,
-        op=op,
-        verdict=verdict,
-        decision=decision,
-        code=code,
-        reason=reason,
-        real_path=location.real if location.real != location.named else "",
-        nearest=near,
-        matched=matched,
-        once_only=once_only,
-    )
 
 
 def _shared_depth(text: str, path: str) -> int:
