@@ -17,6 +17,7 @@ from rookery.core.facts import (
     TextStreamed,
     Usage,
 )
+from rookery.core.folds.view import PARTS
 from rookery.core.modes import Level
 from rookery.protocol.codec import COMMANDS, FACTS, queries
 from rookery.protocol.jsonrpc import (
@@ -27,7 +28,6 @@ from rookery.protocol.jsonrpc import (
     UNAUTHORIZED,
     WRONG_SETTING,
 )
-from rookery.protocol.relay import PARTS
 from rookery.protocol.schema import schema
 from support.protocol_hosts import Logs, caller, workplace
 

@@ -20,9 +20,9 @@ from rookery.core.facts import (
     TextStreamed,
     next_event,
 )
-from rookery.core.folds.view import View, see
+from rookery.core.folds.view import PARTS, View, see
 from rookery.protocol.codec import answer_to_json
-from rookery.protocol.relay import PARTS, PIECE, changes_in_pieces, row_of
+from rookery.protocol.relay import PIECE, changes_in_pieces, row_of
 from support.protocol_hosts import Logs, caller
 
 

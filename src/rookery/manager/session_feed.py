@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 from rookery.core.folds.rows import Rows
-from rookery.core.folds.view import View
+from rookery.core.folds.view import PARTS, View
 from rookery.core.message import Message
 from rookery.errors import CommandRejected
 from rookery.manager.rendering.session_rows import RowLooks
@@ -23,7 +23,6 @@ from rookery.manager.sessions.supervised_session import SupervisedSession
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.protocol.codec import answer_to_json
 from rookery.protocol.relay import (
-    PARTS,
     PIECE,
     SECONDS_BETWEEN_VIEWS,
     Outlet,

@@ -21,7 +21,7 @@ from msgspec import NODEFAULT
 from msgspec.structs import fields
 
 from rookery.core.facts import Event
-from rookery.core.folds.view import View, changes, see
+from rookery.core.folds.view import PARTS, View, changes, see
 from rookery.core.message import Message
 from rookery.errors import RookeryError
 from rookery.protocol.codec import answer_to_json, event_to_json
@@ -38,25 +38,6 @@ PIECE = 2**18
 WORTH_KEEPING = 32
 """Shorter texts are sent again in full."""
 _TOP_OF_BASIC_PLANE = "\uffff"
-PARTS: dict[str, Callable[[View], object]] = {
-    "agent": lambda view: {
-        "state": view.agent.state,
-        "current_ask": view.agent.current_ask,
-        "required_action": view.agent.required_action,
-    },
-    "mode": lambda view: view.mode,
-    "model": lambda view: view.model,
-    "automatic": lambda view: view.automatic,
-    "level": lambda view: view.level,
-    "intent": lambda view: view.intent,
-    "usage": lambda view: view.usage,
-    "todos": lambda view: view.todos,
-    "queue": lambda view: view.queue,
-    "open_ask": lambda view: view.open_ask.ts if view.open_ask else None,
-    "closed": lambda view: view.closed,
-    "silence": lambda view: view.silence,
-    "waiting_for": lambda view: view.waiting_for,
-}
 _DEFAULTS: dict[str, Any] = {
     field.name: field.default for field in fields(Message) if field.name != "content"
 }

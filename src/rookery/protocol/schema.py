@@ -15,10 +15,10 @@ from msgspec.structs import fields
 from rookery.core.blocks import Block, Image
 from rookery.core.facts import IntentSelected, Todo
 from rookery.core.folds.run_tallies import Totals
+from rookery.core.folds.view import PARTS
 from rookery.core.message import Message
 from rookery.core.modes import Level
 from rookery.protocol.codec import BLOCKS, COMMANDS, FACTS, PROTOCOL, kind_of, queries
-from rookery.protocol.relay import PARTS
 from rookery.protocol.server import AS_EVENTS, AS_VIEW
 
 Schema: TypeAlias = dict[str, Any]

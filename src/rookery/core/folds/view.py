@@ -4,6 +4,8 @@ A view is immutable: seeing an event returns a new view that shares most of the 
 of an event does not grow with the log or with a text.
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -115,6 +117,28 @@ class View(Struct, frozen=True, kw_only=True):
         return self._past.view_state if self._past else ViewState()
 
 
+PARTS: dict[str, Callable[[View], object]] = {
+    "agent": lambda view: {
+        "state": view.agent.state,
+        "current_ask": view.agent.current_ask,
+        "required_action": view.agent.required_action,
+    },
+    "mode": lambda view: view.mode,
+    "model": lambda view: view.model,
+    "automatic": lambda view: view.automatic,
+    "level": lambda view: view.level,
+    "intent": lambda view: view.intent,
+    "usage": lambda view: view.usage,
+    "todos": lambda view: view.todos,
+    "queue": lambda view: view.queue,
+    "open_ask": lambda view: view.open_ask.ts if view.open_ask else None,
+    "closed": lambda view: view.closed,
+    "silence": lambda view: view.silence,
+    "waiting_for": lambda view: view.waiting_for,
+}
+"""What a view has besides rows, as clients get it."""
+
+
 class ViewChange(Struct, frozen=True, kw_only=True):
     """What must be redrawn: rows by `ts`, and the names of other parts."""
 
@@ -159,26 +183,11 @@ def see(view: View, event: Event) -> View:
 def changes(before: View, after: View) -> ViewChange:
     """What a client that has drawn `before` must redraw to show `after`."""
     added, changed, removed = _row_changes(before.messages, after.messages)
-    pairs = {
-        "agent": (_gist(before.agent), _gist(after.agent)),
-        "mode": (before.mode, after.mode),
-        "model": (before.model, after.model),
-        "automatic": (before.automatic, after.automatic),
-        "level": (before.level, after.level),
-        "intent": (before.intent, after.intent),
-        "usage": (before.usage, after.usage),
-        "todos": (before.todos, after.todos),
-        "queue": (before.queue, after.queue),
-        "open_ask": (_ts(before.open_ask), _ts(after.open_ask)),
-        "closed": (before.closed, after.closed),
-        "silence": (before.silence, after.silence),
-        "waiting_for": (before.waiting_for, after.waiting_for),
-    }
     return ViewChange(
         added=tuple(added),
         changed=tuple(changed),
         removed=tuple(removed),
-        parts=frozenset(name for name, (old, new) in pairs.items() if old != new),
+        parts=frozenset(name for name, part in PARTS.items() if part(before) != part(after)),
     )
 
 
@@ -248,11 +257,3 @@ def _row_changes(
                 changed.append(new)
             old, new = next(old_rows, None), next(new_rows, None)
     return added, changed, removed
-
-
-def _gist(agent: AgentStateInfo) -> tuple[object, ...]:
-    return agent.state, agent.current_ask, agent.required_action
-
-
-def _ts(message: Message | None) -> int | None:
-    return message.ts if message else None
