@@ -3,13 +3,14 @@
 Screens are imported when a command opens them, to keep the start fast.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from rookery.core.facts import Event
 from rookery.core.folds.points import NOTHING_TO_UNDO, last_change, points
 from rookery.core.queries import AskCommands, AskIntents, AskModels, AskModes
 from rookery.errors import CommandRejected
@@ -39,10 +40,12 @@ class ScreenCommand(Struct, frozen=True):
     screen: str = ""
     """Module and class in `rookery.tui.screens`."""
     whole: bool = False
-    """It needs all events of the session."""
+    """It needs a session, with all its events."""
 
     async def run(self, app: "App[Any]", controller: Controller, args: str = "") -> None:
-        if self.whole and controller.start.seq:
+        if self.whole and controller.task_id is None:
+            controller.toast(NO_TASK, "warning")
+        elif self.whole and controller.start.seq:
             app.run_worker(self._run_when_read(app, controller, args))
         else:
             await self._run(app, controller, args)
@@ -54,7 +57,7 @@ class ScreenCommand(Struct, frozen=True):
 
     async def _run(self, app: "App[Any]", controller: Controller, args: str) -> None:
         if self.press:
-            controller.press(self.press)
+            controller.press(f"{self.press}({args!r})" if self.hint else self.press)
         elif self.do:
             await self.do(app, controller, args)
         elif self.screen and not (args and self.hint):
@@ -100,22 +103,8 @@ async def _new(_: "App[Any]", controller: Controller, __: str) -> None:
     await controller.new_task()
 
 
-async def _checkpoints(app: "App[Any]", controller: Controller, _: str) -> None:
-    if controller.task_id is None:
-        controller.toast(NO_TASK, "warning")
-    else:
-        app.push_screen(_screen("checkpoint_screen.CheckpointScreen")(controller))
-
-
-async def _diff(app: "App[Any]", controller: Controller, _: str) -> None:
-    if controller.task_id is None:
-        controller.toast(NO_TASK, "warning")
-    else:
-        app.push_screen(_screen("checkpoint_screen.ChangesScreen")(controller))
-
-
 async def _undo(app: "App[Any]", controller: Controller, _: str) -> None:
-    to = last_change(controller.events(controller.task_id)) if controller.task_id else None
+    to = last_change(_events(controller))
     if to is None:
         controller.toast(NOTHING_TO_UNDO, "warning")
     else:
@@ -127,10 +116,10 @@ async def _go_back(extent: str, app: "App[Any]", controller: Controller, to: str
     from rookery.protocol.rewind_text import Extent
     from rookery.tui.screens.checkpoint_screen import RestoreScreen
 
-    if not to or controller.task_id is None:
-        await _checkpoints(app, controller, "")
+    if not to:
+        await _BY_NAME["checkpoints"].run(app, controller)
         return
-    known = {point.to: point for point in points(controller.events(controller.task_id))}
+    known = {point.to: point for point in points(_events(controller))}
     point = known.get(int(to)) if to.isdecimal() else None
     if point:
         app.push_screen(RestoreScreen(controller, point, Extent[extent]))
@@ -138,24 +127,15 @@ async def _go_back(extent: str, app: "App[Any]", controller: Controller, to: str
         controller.toast(f"No such point: {to}. /checkpoints lists all.", "warning")
 
 
-async def _theme(_: "App[Any]", controller: Controller, name: str) -> None:
-    controller.press(f"choose_theme({name!r})")
-
-
-async def _login(_: "App[Any]", controller: Controller, provider: str) -> None:
-    controller.press(f"sign_in({provider!r})")
-
-
-async def _find(_: "App[Any]", controller: Controller, words: str) -> None:
-    controller.press(f"find({words!r})")
+def _events(controller: Controller) -> Sequence[Event]:
+    return controller.events(controller.task_id) if controller.task_id else ()
 
 
 async def _export(_: "App[Any]", controller: Controller, args: str) -> None:
     from rookery.tui.screens.info_screens import export
 
-    if controller.view is None or controller.task_id is None:
-        controller.toast(NO_TASK, "warning")
-        return
+    assert controller.view
+    assert controller.task_id
     try:
         path = export(controller.view, controller.task_id, controller.about.workspace, args)
     except OSError as error:
@@ -217,7 +197,12 @@ COMMANDS = (
     ScreenCommand(
         "undo", "undo the last change to files and the conversation since", do=_undo, whole=True
     ),
-    ScreenCommand("checkpoints", "list the steps and rewind to one", do=_checkpoints, whole=True),
+    ScreenCommand(
+        "checkpoints",
+        "list the steps and rewind to one",
+        screen="checkpoint_screen.CheckpointScreen",
+        whole=True,
+    ),
     ScreenCommand(
         "rewind", "rewind conversation and files", "[N]", do=partial(_go_back, "BOTH"), whole=True
     ),
@@ -233,10 +218,12 @@ COMMANDS = (
     ScreenCommand("intent", "select another intent", "[ID]", screen="choice_screens.IntentScreen"),
     ScreenCommand("queue", "queued messages", "[drop N]", screen="choice_screens.QueueScreen"),
     ScreenCommand("tree", "sub-tasks and agents", screen="task_screens.TreeScreen", whole=True),
-    ScreenCommand("find", "search in the conversation", "[WORDS]", do=_find),
+    ScreenCommand("find", "search in the conversation", "[WORDS]", press="find"),
     ScreenCommand("todos", "to-do list", press="todos"),
     ScreenCommand("cost", "cost of each request", screen="info_screens.CostScreen", whole=True),
-    ScreenCommand("diff", "what this session changed", do=_diff, whole=True),
+    ScreenCommand(
+        "diff", "what this session changed", screen="checkpoint_screen.ChangesScreen", whole=True
+    ),
     ScreenCommand(
         "context", "how the context window is used", screen="setting_screens.ContextScreen"
     ),
@@ -247,10 +234,10 @@ COMMANDS = (
     ScreenCommand("paste", "attach the image in the clipboard", press="attach"),
     ScreenCommand("copy", "copy the selection or the last answer", press="copy"),
     ScreenCommand("export", "write the conversation to a file", "[FILE]", do=_export, whole=True),
-    ScreenCommand("theme", "list the themes and use one", "[NAME]", do=_theme),
+    ScreenCommand("theme", "list the themes and use one", "[NAME]", press="choose_theme"),
     ScreenCommand("config", "model, mode and where settings are"),
     ScreenCommand("editor", "write the message in your own editor", press="edit_draft"),
-    ScreenCommand("login", "store a provider's key, or sign in", "[PROVIDER]", do=_login),
+    ScreenCommand("login", "store a provider's key, or sign in", "[PROVIDER]", press="sign_in"),
     ScreenCommand("vim", "turn vim keys in the input on or off", press="toggle_vim"),
     ScreenCommand("quit", "exit; the session is kept", press="leave"),
 )

@@ -39,6 +39,14 @@ async def test_a_command_opens_its_screen():
             await it.until(lambda: it.closed)
 
 
+async def test_a_command_about_a_session_says_that_none_is_open():
+    async with handler(None) as it:
+        for line in ("/tree", "/cost", "/checkpoints", "/diff", "/undo", "/rewind 2", "/export"):
+            assert await run_command(line, it.app, it.app)
+            assert it.app.toasts.pop().startswith("No session is open."), line
+            assert it.closed
+
+
 SENDING: dict[str, object] = {
     "/condense": Condense(task_id="c2"),
     "/mode ask": SwitchMode(task_id="t1", mode="ask"),

@@ -313,7 +313,6 @@ class TreeScreen(PickScreen[Node]):
     async def _show(self) -> None:
         controller = self._controller
         if controller.task_id is None:
-            self.list.show((), nothing="No session is open.")
             return
         tasks = tasks_in_journals(controller)
         try:
