@@ -61,6 +61,27 @@ def test_no_key_anywhere_is_none(file: Path):
     assert find_key("ollama", flag=None, environ={"": "x"}, variable=None, keys_file=file) is None
 
 
+def test_looking_for_a_keyring_starts_no_programs():
+    """`keyring` loads the backends of all systems; that of macOS looks for libraries with gcc."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK_FOR_A_KEYRING], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "asked\n"
+
+
+LOOK_FOR_A_KEYRING = """
+import sys
+sys.addaudithook(lambda event, args: event == "subprocess.Popen" and print("started", args[1]))
+from rookery.storage.keys import NoKeyring, keyring_here
+try:
+    keyring_here()
+except NoKeyring:
+    pass
+assert "keyring.backends.SecretService" in sys.modules
+print("asked")
+"""
+
+
 def test_a_key_is_never_printed():
     key = Key(SECRET, source="ANTHROPIC_API_KEY")
     assert repr(key) == 'Key(source="ANTHROPIC_API_KEY")'

@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -341,6 +342,9 @@ def _patiently(ask: Callable[[], T], patience: float) -> T:
 
 
 def _backend() -> "KeyringBackend":
+    if sys.platform != "darwin":
+        # keyring loads the backends of all systems, and this module looks for libraries with gcc
+        sys.modules.setdefault("keyring.backends.macOS.api", None)  # type: ignore[arg-type]
     import keyring
 
     backend = keyring.get_keyring()
