@@ -1,8 +1,11 @@
 """What is shared has no known secret, home folder or user name in it."""
 
+import random
+
 import pytest
 
-from rookery.core.text.scrubber import Scrubber
+from rookery.core.text.scrubber import _GAPS, Scrubber, _condensed
+from support.chance import new_seed
 
 KEY = 'p@ss"w\\ord&<é1'
 CASES = [
@@ -27,6 +30,31 @@ def test_secrets_and_names_are_replaced(text: str, expected: str):
     environment = {"MY_SECRET": "aws-value-12", "EDITOR": "vim-improved"}
     scrub = Scrubber(keys=[KEY], environment=environment, homes=["/home/ada"], user="ada")
     assert scrub.text(text) == expected
+
+
+def test_a_text_without_control_characters_is_condensed_as_one_with_them():
+    chance = random.Random(new_seed())
+    pieces = [
+        "ab",
+        "n",
+        "r",
+        "u000a",
+        "u001b",
+        "\\",
+        "\n",
+        "\r",
+        "\t",
+        " ",
+        "-",
+        "+",
+        "|",
+        ">",
+        "é",
+    ]
+    for _ in range(3_000):
+        text = "".join(chance.choices(pieces, k=chance.randint(1, 14)))
+        for gap, mark in _GAPS:
+            assert _condensed(text, gap, mark) == gap.sub("", text)
 
 
 @pytest.mark.parametrize("user", ["root", "al", ""])

@@ -1,11 +1,16 @@
 """Secrets are removed from records; other text stays."""
 
 import os
+import random
+import re
 import time
+from functools import partial
 
 import pytest
 
+from rookery.core.text import secrets_filter
 from rookery.core.text.secrets_filter import SecretsFilter
+from support.chance import new_seed
 
 LONG = 200_000 if os.environ.get("ROOKERY_TORTURE") else 20_000
 
@@ -153,6 +158,12 @@ SLOW = [
     "dp.pt.",
 ]  # fmt: skip
 
+NEARLY = [
+    *("password", "paſſword", "toKen", "TOKEN", "İ", "api-key", "secret_access_key", "credentials"),
+    *("hunter22", "a1b2c3d4e5", "A1" * 10, "0a" * 16, "x" * 20, "ghp_", "sk_live_", "eyJ", "AKIA"),
+    *("123456789", ":AA", "8Q~", "%40", "curl -u ", "set -x ", "identified by ", "Basic ", "1//0"),
+]
+
 
 @pytest.mark.parametrize(("text", "shown"), FOUND, ids=[shown for _, shown in FOUND])
 def test_a_secret_is_replaced_and_counted(text: str, shown: str):
@@ -161,6 +172,33 @@ def test_a_secret_is_replaced_and_counted(text: str, shown: str):
 
 def test_text_without_secrets_is_kept():
     assert [SecretsFilter()(text) for text in KEPT] == [(text, 0) for text in KEPT]
+
+
+class PlainSearch(SecretsFilter):
+    """Tries every pattern at every character."""
+
+    def shapes(self, text: str) -> str:
+        return secrets_filter._BROKEN.sub(
+            self._broken, secrets_filter._TOKENS.sub(self._token, text)
+        )
+
+    def _places(self, text: str) -> str:
+        for kind, _, place in secrets_filter._PLACES:
+            pattern = re.compile(place, re.IGNORECASE)
+            text = pattern.sub(partial(self._around, kind), text)
+        return text
+
+
+def test_hints_find_everything_that_a_plain_search_finds():
+    chance, plain, hinted = random.Random(new_seed()), PlainSearch(), SecretsFilter()
+    pieces = [*(text for text, _ in FOUND), *KEPT, *SLOW * 2, *NEARLY, *" \n=:'\"-_/@\\"]
+    for _ in range(20_000 if os.environ.get("ROOKERY_TORTURE") else 1_000):
+        mark = chance.choice(["", "", " ", "\n"])
+        text = mark.join(chance.choices(pieces, k=chance.randint(1, 12)))
+        cut = chance.randrange(len(text))
+        for each in (text, text[cut:] + text[:cut]):
+            assert hinted(each) == plain(each)
+    assert hinted.found == plain.found
 
 
 @pytest.mark.parametrize("piece", SLOW)

@@ -9,6 +9,7 @@ import tracemalloc
 import zipfile
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import closing
 from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -230,7 +231,7 @@ def test_a_bundle_has_hashes_counts_and_a_caution(
         Noted(text="correct horse\n  battery"),
     )
     files = bundled("secrets")
-    assert list(files) == ["session.html", "session.jsonl", "manifest.json"]
+    assert list(files) == ["session.jsonl", "session.html", "manifest.json"]
     manifest = json.loads(files["manifest.json"])
     for each in manifest["files"]:
         data = files[each["name"]].encode()
@@ -257,8 +258,8 @@ def test_a_bundle_has_hashes_counts_and_a_caution(
 def test_a_user_may_have_any_name(user: str):
     keep("named", *facts_with(f"by {user}, in /home/{user}/x"))
     scrub = Scrubber(homes=[f"/home/{user}"], user=user)
-    document = SessionDocument(store(), "named", scrub)
-    lines = [json.loads(line) for line in document.pieces("jsonl")]
+    with closing(SessionDocument(store(), "named", scrub)) as document:
+        lines = [json.loads(line) for line in document.pieces("jsonl")]
     kinds = [each["event"]["kind"] for each in lines if each["type"] == "event"]
     assert kinds == [kind_of(type(fact)) for fact in facts_with("")]
     assert lines[2]["event"]["text"] == "by user, in ~/x"
@@ -301,8 +302,8 @@ def test_no_known_secret_survives_in_a_bundle(
         patch.setenv("ROOKERY_HOME", str(tmp_path_factory.mktemp("home")))
         keep("s", *facts_with(text))
         scrub = Scrubber(keys=[secret])
-        document = SessionDocument(store(), "s", scrub)
-        made = {form: "".join(document.pieces(form)) for form in FORMS}  # type: ignore[arg-type]
+        with closing(SessionDocument(store(), "s", scrub)) as document:
+            made = {form: "".join(document.pieces(form)) for form in FORMS}  # type: ignore[arg-type]
     for form, whole in made.items():
         for read in (whole, unescape(whole), re.sub(r"\s|\\n|\n\+", "", whole)):
             assert not any(form in read for form in traces(secret)), form

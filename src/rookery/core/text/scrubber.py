@@ -51,16 +51,23 @@ _DROPPED = frozenset(("signature",))
 """Fields that only a provider can read."""
 _BLANKS = r"(?:\x1b\[[0-?]*[ -/]*[@-~]|[\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2060-\u2064\ufeff])"
 _GAPS = tuple(
-    re.compile(gap)
-    for gap in (
-        r"(?!)",
-        rf"{_BLANKS}+",
-        rf"(?:\\+[rnt]|\\+u00(?:0[ad]|1b)|{_BLANKS})+",
-        rf"(?:\\*\n|\\+n){_BLANKS}*(?:[-+|>#*]{_BLANKS}*)?|{_BLANKS}+",
+    (re.compile(gap), re.compile(mark))
+    for gap, mark in (
+        (r"(?!)", ""),
+        (rf"{_BLANKS}+", r"(?!)"),
+        (
+            rf"(?:\\+[rnt]|\\+u00(?:0[ad]|1b)|{_BLANKS})+",
+            r"\\\\*(?:[rnt]|u00(?:0[ad]|1b))",
+        ),
+        (
+            rf"(?:\\*\n|\\+n){_BLANKS}*(?:[-+|>#*]{_BLANKS}*)?|{_BLANKS}+",
+            r"(?:\n(?<!\s\n)|\\\\*[\nn])\s*(?:[-+|>#*]\s*)?",
+        ),
     )
 )
 """What may stand inside a secret, in the order in which it is tried: nothing, line breaks and
-control characters, the same as JSON, and the marks of diffs and quotes at the start of a line."""
+control characters, the same as JSON, and the marks of diffs and quotes at the start of a line.
+Beside each, the same without the blanks, which are faster to remove by themselves."""
 
 
 class Scrubber:
@@ -80,11 +87,16 @@ class Scrubber:
         longest_first = sorted(known, key=len, reverse=True)
         spelled = [(form, known[key]) for key in longest_first for form in _spellings(key)]
         self._searches = [
-            (gap, [(short, kind) for form, kind in spelled if len(short := gap.sub("", form)) >= 6])
-            for gap in _GAPS
+            (
+                *(gap, mark),
+                [(short, kind) for form, kind in spelled if len(short := gap.sub("", form)) >= 6],
+            )
+            for gap, mark in _GAPS
         ]
-        self._homes = _alternatives(sorted({*homes} - {"", "/"}, key=len, reverse=True))
+        self._home_names = sorted({*homes} - {"", "/"}, key=len, reverse=True)
+        self._homes = _alternatives(self._home_names)
         named = len(user) >= _SHORTEST_NAME and user.lower() not in _COMMON_NAMES
+        self._user_name = user
         self._user = _alternatives([user]) if named else None
 
     @property
@@ -122,8 +134,8 @@ class Scrubber:
 
     def known(self, text: str) -> str:
         """The text without known secrets, in any spelling."""
-        for gap, forms in self._searches:
-            condensed = gap.sub("", text)
+        for gap, mark, forms in self._searches:
+            condensed = _condensed(text, gap, mark)
             found = [(form, kind) for form, kind in forms if form in condensed]
             if found:
                 text = _cut_out(text, gap, condensed, found, self.found)
@@ -136,10 +148,10 @@ class Scrubber:
         return self._personal(self._filter.shapes(self.known(text)))
 
     def _personal(self, text: str) -> str:
-        if self._homes:
+        if self._homes and any(home in text for home in self._home_names):
             text, count = self._homes.subn("~", text)
             self.found["home folder"] += count
-        if self._user:
+        if self._user and self._user_name in text:
             text, count = self._user.subn("user", text)
             self.found["user name"] += count
         return text
@@ -172,6 +184,15 @@ def _base64_spellings(data: bytes) -> Iterator[str]:
         first, last = -(-before * 8 // 6), (before + len(data)) * 8 // 6
         yield coded[first:last]
         yield coded[first:last].replace("+", "-").replace("/", "_")
+
+
+def _condensed(text: str, gap: re.Pattern[str], mark: re.Pattern[str]) -> str:
+    """The text without gaps."""
+    if not mark.pattern:
+        return text
+    left = "".join(mark.sub("", text).split())
+    # control characters are left, and each may be the start of several
+    return left if left.isprintable() else gap.sub("", text)
 
 
 def _cut_out(

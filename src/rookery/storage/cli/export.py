@@ -10,7 +10,8 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from tempfile import TemporaryFile
+from typing import IO, Any, Final, Literal, TypeAlias, get_args
 
 import click
 import msgspec
@@ -126,6 +127,8 @@ class SessionDocument:
     def __init__(self, store: TaskStore, task_id: str, scrub: Scrubber | None = None) -> None:
         self._store = store
         self._scrub = scrub
+        self._copies: dict[str, IO[bytes]] = {}
+        self._files: list[IO[bytes]] = []
         self.family = family_of(store.list(), task_id)
         self._problems = {one.id: self._problem(one.id) for _, one in self.family}
         self._titles = {one.id: self._title_of(one) for _, one in self.family}
@@ -134,6 +137,12 @@ class SessionDocument:
                 f"Nothing of session {task_id} can be read: its journal is empty or damaged from "
                 "its first line. Nothing was written."
             )
+
+    def close(self) -> None:
+        """Remove the copies of events."""
+        self._copies.clear()
+        for file in self._files:
+            file.close()
 
     @property
     def damage(self) -> list[str]:
@@ -165,7 +174,21 @@ class SessionDocument:
         )
 
     def _events(self, task_id: str) -> Iterator[Event]:
-        return map(self._clean, self._stored(task_id))
+        """The events, without secrets. They are searched once and then read from a copy, because
+        a search takes much longer than everything else."""
+        if self._scrub is None:
+            yield from self._stored(task_id)
+            return
+        if copy := self._copies.get(task_id):
+            copy.seek(0)
+            yield from map(event_from_json, copy)
+            return
+        copy = TemporaryFile()  # noqa: SIM115 (later readers need it; `close` closes it)
+        self._files.append(copy)
+        for event in map(self._clean, self._stored(task_id)):
+            copy.write(event_to_json(event) + b"\n")
+            yield event
+        self._copies[task_id] = copy
 
     def _stored(self, task_id: str) -> Iterator[Event]:
         """The readable events. A line that this version cannot read ends them."""
@@ -191,7 +214,7 @@ class SessionDocument:
 
     def _title_of(self, one: TaskSummary) -> str:
         """The title, from the opening: the index has only its beginning."""
-        opened = next(self._events(one.id), None)
+        opened = next(map(self._clean, self._stored(one.id)), None)
         if opened and isinstance(opened.fact, TaskOpened):
             return title(opened.fact.title or opened.fact.text)
         return title(self._said(one.title))

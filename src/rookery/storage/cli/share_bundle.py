@@ -11,7 +11,7 @@ import os
 import pwd
 import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import msgspec
 
@@ -44,28 +44,30 @@ class ShareBundle:
         # a key that cannot be read could not be searched for, so then there is no bundle
         keys = list(stored_keys(places.keys_file))
         self._scrub = Scrubber(keys=keys, environment=os.environ, homes=_homes(), user=_user())
+        self._replaced: dict[str, int] = {}
         self.document = SessionDocument(store, task_id, self._scrub)
 
     def pieces(self) -> Iterator[bytes]:
         """The zip file, in pieces."""
         sink = _Sink()
         files: list[BundledFile] = []
-        with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
-            page = map(self._scrub.known, self.document.pieces("html"))
-            yield from _member(archive, sink, "session.html", page, files)
+        with (
+            closing(self.document),
+            zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
             self._scrub.found.clear()  # what is reported is counted once
             lines = self.document.pieces("jsonl")
             yield from _member(archive, sink, "session.jsonl", lines, files)
+            self._replaced = {kind: n for kind, n in sorted(self._scrub.found.items()) if n}
+            page = map(self._scrub.known, self.document.pieces("html"))
+            yield from _member(archive, sink, "session.html", page, files)
             yield from _member(archive, sink, "manifest.json", [self._manifest(files)], files)
         yield sink.taken()
 
     def report(self) -> list[str]:
         """What was replaced, as sentences for the user."""
-        counts = ", ".join(f"{kind} {count}" for kind, count in self._replaced().items())
+        counts = ", ".join(f"{kind} {count}" for kind, count in self._replaced.items())
         return [f"Replaced: {counts or 'nothing'}.", CAUTION]
-
-    def _replaced(self) -> dict[str, int]:
-        return {kind: count for kind, count in sorted(self._scrub.found.items()) if count}
 
     def _manifest(self, files: Iterable[BundledFile]) -> str:
         said = {
@@ -74,7 +76,7 @@ class ShareBundle:
             "format": MANIFEST_FORMAT,
             "sessions": [self.document.name(one.id) for _, one in self.document.family],
             "files": list(files),
-            "replaced": self._replaced(),
+            "replaced": self._replaced,
             "damage": [self._scrub.text(each) for each in self.document.damage],
             "caution": CAUTION,
         }
