@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.governance.external_hooks.hook_answers import (
+    UNTRUSTED,
     HookAnswer,
     HookDecision,
     HookRun,
     combine,
+    failure_answer,
     parse_answer,
-    untrusted_answer,
 )
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent, OnFailure
 
@@ -152,8 +153,8 @@ def test_an_unreadable_answer_holds_no_turn_open():
 
 
 def test_an_untrusted_hook_blocks_only_if_it_is_a_guard():
-    assert untrusted_answer(hook(), "it has changed").decision is HookDecision.NONE
-    blocked = untrusted_answer(hook(block=True), "it has changed")
+    assert failure_answer(hook(), UNTRUSTED, "was not run").decision is HookDecision.NONE
+    blocked = failure_answer(hook(block=True), UNTRUSTED, "was not run")
     assert (blocked.decision, blocked.code) == (HookDecision.DENY, "HOOK-004")
 
 

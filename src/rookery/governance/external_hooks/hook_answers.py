@@ -110,46 +110,26 @@ class _UnreadableAnswer(Exception):
 
 
 def parse_answer(hook: HookCommand, run: HookRun) -> HookAnswer:
+    # a guard without an answer refuses, unless `on_failure` is `warn`
+    silent = hook.event in _GUARDS and hook.on_failure is OnFailure.UNSET
     if run.timed_out:
-        return missing_answer(hook, TIMED_OUT, f"timed out after {hook.timeout:g} s")
+        what = f"timed out after {hook.timeout:g} s"
+        return failure_answer(hook, TIMED_OUT, what, refuses=silent)
     if run.trouble:
-        return missing_answer(hook, FAILED, run.trouble)
+        return failure_answer(hook, FAILED, run.trouble, refuses=silent)
     if run.status == BLOCKS:
         return _refuse(hook, run.stderr.strip())
     if run.status == 0:
         return _parse_output(hook, run)
-    if _did_not_run(run.status):
-        return missing_answer(hook, FAILED, _failure_text(run))
-    return failure_answer(hook, FAILED, _failure_text(run))
+    refuses = silent and _did_not_run(run.status)
+    return failure_answer(hook, FAILED, _failure_text(run), refuses=refuses)
 
 
-def failure_answer(hook: HookCommand, code: str, what: str) -> HookAnswer:
-    """Handle a failed hook: a warning, or a refusal if `on_failure` is `block`."""
-    if hook.on_failure is OnFailure.BLOCK and hook.event in _CAN_BLOCK:
-        return _fail_closed(hook, code, what)
-    return HookAnswer(warning=f"The hook {hook.name} {what}.")
-
-
-def missing_answer(hook: HookCommand, code: str, what: str) -> HookAnswer:
-    """Handle a hook without an answer. A guard refuses, unless `on_failure` is `warn`."""
-    if hook.event in _GUARDS and hook.on_failure is OnFailure.UNSET:
-        return _fail_closed(hook, code, what)
-    return failure_answer(hook, code, what)
-
-
-def unreadable_answer(hook: HookCommand, what: str) -> HookAnswer:
-    """Handle an unreadable answer. A guard refuses, because the answer may have been a refusal."""
-    if hook.event in _GUARDS:
-        return _fail_closed(hook, FAILED, what)
-    return failure_answer(hook, FAILED, what)
-
-
-def untrusted_answer(hook: HookCommand, why: str) -> HookAnswer:
-    return failure_answer(hook, UNTRUSTED, f"was not run: {why}")
-
-
-def _fail_closed(hook: HookCommand, code: str, what: str) -> HookAnswer:
+def failure_answer(hook: HookCommand, code: str, what: str, *, refuses: bool = False) -> HookAnswer:
+    """Handle a failed hook: a warning, or a refusal if it `refuses` or `on_failure` is `block`."""
     text = f"The hook {hook.name} {what}."
+    if not (refuses or (hook.on_failure is OnFailure.BLOCK and hook.event in _CAN_BLOCK)):
+        return HookAnswer(warning=text)
     reason = f"{text} This is a failure of the hook, not a refusal. The hook must succeed first."
     return HookAnswer(decision=HookDecision.DENY, code=code, reason=reason, warning=text)
 
@@ -180,7 +160,9 @@ def _parse_output(hook: HookCommand, run: HookRun) -> HookAnswer:
         if document is not None:
             return _interpret(hook, document)
     except _UnreadableAnswer as error:
-        return unreadable_answer(hook, f"gave an answer that {error}")
+        # the answer of a guard may have been a refusal
+        what, refuses = f"gave an answer that {error}", hook.event in _GUARDS
+        return failure_answer(hook, FAILED, what, refuses=refuses)
     return HookAnswer(context=run.stdout.strip() if hook.event in _TEXT_IS_CONTEXT else "")
 
 

@@ -21,6 +21,7 @@ from rookery.core.blocks import ToolCall
 from rookery.governance.external_hooks.hook_answers import (
     BLOCKED,
     FAILED,
+    UNTRUSTED,
     HookAnswer,
     HookDecision,
     HookRun,
@@ -28,7 +29,6 @@ from rookery.governance.external_hooks.hook_answers import (
     combine,
     failure_answer,
     parse_answer,
-    untrusted_answer,
 )
 from rookery.governance.external_hooks.hook_calls import (
     CannotMap,
@@ -316,5 +316,5 @@ def _answer(
     hook = made.known.hook
     if made.known not in refused:
         return parse_answer(hook, runs[made.key])
-    answer = untrusted_answer(hook, refused[made.known])
+    answer = failure_answer(hook, UNTRUSTED, f"was not run: {refused[made.known]}")
     return HookAnswer(warning=answer.warning) if hook.background else answer

@@ -6,7 +6,7 @@ usable value and records what was wrong.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
@@ -182,9 +182,15 @@ class NodeReader:
             )
         return node.items[:most]
 
-    def texts(self, node: Node | None, path: str, *, longest: int = 4000) -> tuple[str, ...]:
-        found = enumerate(self.items(node, path))
-        return tuple(self.text(each, f"{path}[{at}]", longest=longest) for at, each in found)
+    def entries(
+        self, node: Node | None, path: str, *, most: int = 1000
+    ) -> Iterator[tuple[Node, str]]:
+        """The items of a list, each with its path."""
+        for at, each in enumerate(self.items(node, path, most=most)):
+            yield each, f"{path}[{at}]"
+
+    def texts(self, node: Node | None, path: str) -> tuple[str, ...]:
+        return tuple(self.text(each, its_path) for each, its_path in self.entries(node, path))
 
     def fields(self, node: Node | None, path: str, known: Collection[str]) -> MapNode | None:
         """A mapping. Unknown keys are reported and stay in the file."""
@@ -204,16 +210,14 @@ class NodeReader:
                 what = f'"{key}" is not a known key and has no effect'
                 self.note("W301", entry.key, where, what, _suggestion(key, known))
 
-    def choice(
-        self, node: Node | None, path: str, choices: Sequence[str], *, code: str = "E207"
-    ) -> str:
+    def choice(self, node: Node | None, path: str, choices: Sequence[str]) -> str:
         """One of the choices; the first if there is no value."""
         text = self.text(node, path).strip()
         if node is None or (isinstance(node, TextNode) and node.is_null):
             return choices[0]
         if text not in choices:
             if isinstance(node, TextNode):
-                self.note(code, node, path, "unknown value", f"one of {', '.join(choices)}")
+                self.note("E207", node, path, "unknown value", f"one of {', '.join(choices)}")
             return choices[0]
         return text
 

@@ -203,8 +203,7 @@ def _status(node: MapNode, reader: NodeReader) -> IntentStatus:
 def _scope(node: MapNode, reader: NodeReader, status: IntentStatus) -> tuple[str, ...]:
     its = node.get("owned_scope")
     patterns: list[str] = []
-    for at, each in enumerate(reader.items(its, "owned_scope", most=MOST_PATTERNS)):
-        path = f"owned_scope[{at}]"
+    for each, path in reader.entries(its, "owned_scope", most=MOST_PATTERNS):
         text = reader.text(each, path)
         if isinstance(each, TextNode) and _is_valid_pattern(text, each, path, reader):
             patterns.append(text)

@@ -40,8 +40,7 @@ DEFAULT = Policy()
 
 def constraints(node: MapNode, reader: NodeReader) -> tuple[Constraint, ...]:
     found: list[Constraint] = []
-    for at, each in enumerate(reader.items(node.get("constraints"), "constraints")):
-        path = f"constraints[{at}]"
+    for each, path in reader.entries(node.get("constraints"), "constraints"):
         if isinstance(each, MapNode):
             fields = reader.fields(each, path, ("id", "text"))
             its_id = reader.text(each.get("id"), f"{path}.id", longest=64)
@@ -56,9 +55,7 @@ def constraints(node: MapNode, reader: NodeReader) -> tuple[Constraint, ...]:
 
 def criteria(node: MapNode, reader: NodeReader) -> tuple[Criterion, ...]:
     found: list[Criterion] = []
-    listed = reader.items(node.get("acceptance_criteria"), "acceptance_criteria")
-    for at, each in enumerate(listed):
-        path = f"acceptance_criteria[{at}]"
+    for each, path in reader.entries(node.get("acceptance_criteria"), "acceptance_criteria"):
         if isinstance(each, MapNode):
             reader.unknown_keys(each, path, ("id", "text", "verify"))
             found.append(
@@ -79,13 +76,11 @@ def permissions(node: MapNode, reader: NodeReader) -> IntentPermissions:
         return IntentPermissions()
     lists: dict[str, tuple[str, ...]] = {}
     for name in ("allow", "ask", "deny"):
-        path = f"permissions.{name}"
-        rules = reader.items(fields.get(name), path)
-        lists[name] = tuple(reader.text(each, f"{path}[{at}]") for at, each in enumerate(rules))
-        for at, each in enumerate(rules):
-            fault = isinstance(each, TextNode) and rule_fault(each.text)
-            if fault:
-                reader.note("E214", each, f"{path}[{at}]", str(fault), fault.fix)
+        rules = list(reader.entries(fields.get(name), f"permissions.{name}"))
+        lists[name] = tuple(reader.text(each, path) for each, path in rules)
+        for each, path in rules:
+            if fault := rule_fault(each.text) if isinstance(each, TextNode) else None:
+                reader.note("E214", each, path, str(fault), fault.fix)
     return IntentPermissions(**lists)
 
 
@@ -103,8 +98,7 @@ def budget(node: MapNode, reader: NodeReader) -> IntentBudget:
 
 def related(node: MapNode, reader: NodeReader) -> tuple[Related, ...]:
     found: list[Related] = []
-    for at, each in enumerate(reader.items(node.get("related"), "related")):
-        path = f"related[{at}]"
+    for each, path in reader.entries(node.get("related"), "related"):
         if fields := reader.fields(each, path, ("type", "url")):
             kind = reader.text(fields.get("type"), f"{path}.type")
             found.append(Related(type=kind, url=reader.text(fields.get("url"), f"{path}.url")))
@@ -113,8 +107,7 @@ def related(node: MapNode, reader: NodeReader) -> tuple[Related, ...]:
 
 def history(node: MapNode, reader: NodeReader) -> tuple[StatusChange, ...]:
     found: list[StatusChange] = []
-    for at, each in enumerate(reader.items(node.get("status_history"), "status_history")):
-        path = f"status_history[{at}]"
+    for each, path in reader.entries(node.get("status_history"), "status_history"):
         if fields := reader.fields(each, path, ("status", "at", "by", "reason")):
             found.append(
                 StatusChange(
@@ -201,8 +194,7 @@ def _commands(reader: NodeReader, fields: MapNode) -> dict[str, Any]:
 
 def _protect(reader: NodeReader, node: Node | None) -> tuple[str, ...]:
     kept: list[str] = []
-    for at, each in enumerate(reader.items(node, "policy.protect")):
-        path = f"policy.protect[{at}]"
+    for each, path in reader.entries(node, "policy.protect"):
         text = reader.text(each, path)
         if text and (wrong := ignore_pattern_fault(text)):
             reader.note("E206", each, path, wrong, "write it as in .gitignore")

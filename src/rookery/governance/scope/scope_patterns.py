@@ -113,9 +113,9 @@ def literal_folder(steps: Steps) -> tuple[str, ...]:
     return tuple(names)
 
 
-def overlaps(one: Sequence[str], other: Sequence[str], *, ignore_case: bool = False) -> bool:
+def overlaps(one: Sequence[str], other: Sequence[str]) -> bool:
     """Whether a path may be in both scopes; True if unclear."""
-    a, b = scope(one, ignore_case=ignore_case), scope(other, ignore_case=ignore_case)
+    a, b = scope(one), scope(other)
     excluded = [steps for each in (*a.subtracting, *b.subtracting) for steps in each.variants]
     left, right = _granted_variants(a, excluded), _granted_variants(b, excluded)
     return any(_intersects(mine, its) for mine in left for its in right)
