@@ -148,15 +148,6 @@ def patch(*files: tuple[str, str]) -> ToolCall:
 KEY = "AKIA" + "B" * 16
 
 
-async def test_a_secret_scanner_that_exits_2_blocks_with_its_text(bench: Bench):
-    hooks = bench.hooks(bench.script("scan.py", SECRET_SCANNER), matcher="Edit|Write")
-    verdict = await before(hooks, write("a.txt", KEY))
-    assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-001")
-    assert verdict.reason == f"Secret found in {bench.root}/a.txt"
-    assert await before(hooks, write("a.txt", "harmless")) == HookVerdict()
-    assert await before(hooks, command(KEY)) == HookVerdict()
-
-
 async def test_one_refused_file_refuses_the_whole_patch(bench: Bench):
     hooks = bench.hooks(bench.script("scan.py", SECRET_SCANNER), matcher="Edit|Write")
     verdict = await before(hooks, patch(("a.txt", "fine"), ("b.txt", KEY)))
@@ -240,13 +231,6 @@ async def test_two_formatters_run_one_after_the_other(bench: Bench):
     verdict = await after(hooks, write("a.txt"), ToolResponse(text="Created a.txt."))
     assert verdict == HookVerdict()
     assert (bench.root / "a.txt").read_text() == "one formatted\ntwo formatted\n"
-
-
-async def test_a_refusal_after_a_tool_becomes_context_for_the_model(bench: Bench):
-    hooks = bench.hooks("echo 'line 3 is too long' >&2; exit 2", event="PostToolUse")
-    verdict = await after(hooks, write("a.txt"), ToolResponse(text="Done."))
-    assert verdict.decision is HookDecision.NONE
-    assert verdict.context == "[hook PostToolUse-1] line 3 is too long"
 
 
 async def test_a_failed_tool_is_a_separate_event(bench: Bench):
@@ -357,12 +341,6 @@ async def test_a_hook_of_the_project_runs_once_it_was_looked_at(bench: Bench):
     assert "it changed since you trusted it (file tools/guard.sh" in bench.reported[-1]
 
 
-async def test_a_guard_that_was_changed_blocks_instead(bench: Bench):
-    hooks = bench.hooks({"command": "exit 0", "on_failure": "block"}, ofproject=True)
-    verdict = await before(hooks, write("a"))
-    assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-004")
-
-
 async def test_a_guard_that_is_deleted_in_mid_task_stays(bench: Bench):
     hooks = bench.hooks("exit 2")
     bench.config.unlink()
@@ -410,12 +388,6 @@ async def test_each_event_has_its_own_matchers(
     if received:
         reported = json.loads((bench.root / "event.json").read_text())
         assert {**fields, "hook_event_name": event}.items() <= reported.items()
-
-
-async def test_what_a_script_prints_at_the_start_is_context(bench: Bench):
-    hooks = bench.hooks("git --version >/dev/null; echo 'Use tabs.'", event="SessionStart")
-    verdict = await hooks.event(HookEvent.SESSION_START, {"source": "startup"})
-    assert verdict.context == "[hook SessionStart-1] Use tabs."
 
 
 @pytest.mark.parametrize("kept", [True, False])
