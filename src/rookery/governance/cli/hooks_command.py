@@ -21,7 +21,7 @@ from rookery.errors import SettingsError
 from rookery.governance.cli.common import root_option
 from rookery.governance.external_hooks.hook_answers import HookRun, HookVerdict
 from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse, sample_call
-from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent
+from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.governance.external_hooks.hook_files import (
     HOOK_FILE,
     FoundHooks,
@@ -63,19 +63,6 @@ SAMPLE_FIELDS: dict[HookEvent, dict[str, Any]] = {
 _CALL_ID = "example"
 
 
-class _RecordingRunner(HookRunner):
-    """Also records the input and the end of every run, for `rookery hooks test`."""
-
-    def __init__(self, *parts: Any, **options: Any) -> None:
-        super().__init__(*parts, **options)
-        self.recorded: list[tuple[HookCommand, bytes, HookRun]] = []
-
-    async def run(self, hook: HookCommand, document: bytes, **ids: str) -> HookRun:
-        run = await super().run(hook, document, **ids)
-        self.recorded.append((hook, document, run))
-        return run
-
-
 class RecordedRun(Struct, frozen=True, kw_only=True):
     known: KnownHook
     document: bytes
@@ -115,23 +102,22 @@ async def run_trial(
     """Run the hooks of an event with sample input. `fields` is the tool's input or the event's
     fields; `mode` is the governance mode."""
     situation = Situation(session_id="hooks-test", root=str(workspace), mode=mode)
-    runner = _RecordingRunner(workspace, env_allow=env_allow)
+    recorded: list[RecordedRun] = []
+
+    def record(known: KnownHook, document: bytes, run: HookRun) -> None:
+        recorded.append(RecordedRun(known=known, document=document, run=run))
+
     hooks = ExternalHooks(
         found.hooks,
         trust,
-        runner,
+        HookRunner(workspace, env_allow=env_allow),
         situation=lambda: situation,
         notify=lambda line: None,
         interactive=True,
+        on_run=record,
     )
     verdict = await _verdict(hooks, event, tool=tool, fields=fields)
-    runs = [
-        RecordedRun(known=known, document=document, run=run)
-        for known in found.hooks
-        for hook, document, run in runner.recorded
-        if hook is known.hook
-    ]
-    return runs, verdict
+    return sorted(recorded, key=lambda each: found.hooks.index(each.known)), verdict
 
 
 async def _verdict(

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 
 from rookery import ENV_PREFIX
 from rookery.core.limits import MIB
@@ -66,6 +67,7 @@ class _HookOutput:
         while not self.flooded and (data := await self._read()):
             self.size += len(data)
             self.kept += data[: CAPTURE - len(self.kept)]
+            await anyio.lowlevel.checkpoint()  # reading does not wait while there is output
 
 
 async def _run(process: PipedProcess, document: bytes, seconds: float) -> HookRun:

@@ -70,7 +70,7 @@ Commands: TypeAlias = tuple[tuple[str, ...], ...] | None
 class ExternalHooks:
     """The hooks of one task. `notify` shows a line to the user; `background` starts work without
     waiting for it (without it, background hooks are awaited). `state` is the folder for texts too
-    long for the model, if any."""
+    long for the model, if any. `on_run` gets the input and the end of every run."""
 
     def __init__(
         self,
@@ -83,8 +83,10 @@ class ExternalHooks:
         interactive: bool,
         background: Callable[[Work], None] | None = None,
         state: Path | None = None,
+        on_run: Callable[[KnownHook, bytes, HookRun], None] = lambda *run: None,
     ) -> None:
         self._hooks = hooks
+        self._on_run = on_run
         self._trust = trust
         self._runner = runner
         self._state = state
@@ -199,6 +201,7 @@ class ExternalHooks:
                     task_id=situation.session_id,
                     intent_id=situation.intent_id,
                 )
+                self._on_run(each.known, each.document, runs[each.key])
 
         in_turn = []
         async with anyio.create_task_group() as group:
