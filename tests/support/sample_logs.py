@@ -44,7 +44,10 @@ from rookery.core.facts import (
     Waiting,
     next_event,
 )
+from rookery.core.folds.rows import Rows
+from rookery.core.folds.transcript import Transcript
 from rookery.core.limits import FailureKind
+from rookery.core.message import Message
 
 
 def log(*facts: Fact, start: int = 1000) -> list[Event]:
@@ -54,6 +57,14 @@ def log(*facts: Fact, start: int = 1000) -> list[Event]:
         last = events[-1] if events else None
         events.append(next_event(last, fact, last.ts + 100 if last else start))
     return events
+
+
+def messages(events: Iterable[Event]) -> Rows[Message]:
+    """The rows of the whole log."""
+    transcript = Transcript()
+    for event in events:
+        transcript.add(event)
+    return transcript.messages
 
 
 def crowded(facts: Iterable[Fact]) -> list[Event]:

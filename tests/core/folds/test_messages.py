@@ -41,11 +41,11 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.folds.transcript import Message, Transcript, messages
+from rookery.core.folds.transcript import Transcript
 from rookery.core.limits import FailureKind
-from rookery.core.message import CallText, Pieces, detect
+from rookery.core.message import CallText, Message, Pieces, detect
 from rookery.core.replies import denied, failed
-from support.sample_logs import ANY_LOG, IMPLAUSIBLE, log, plausible
+from support.sample_logs import ANY_LOG, IMPLAUSIBLE, log, messages, plausible
 
 OPENED = TaskOpened(text="do it")
 STARTED = RequestStarted(request_id="r", model="m")

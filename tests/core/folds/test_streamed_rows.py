@@ -15,9 +15,8 @@ from rookery.core.facts import (
     TaskOpened,
 )
 from rookery.core.folds.streamed_rows import outline, streamed_rows
-from rookery.core.folds.transcript import messages
 from rookery.core.message import Message
-from support.sample_logs import ANY_LOG, log
+from support.sample_logs import ANY_LOG, log, messages
 
 
 def shown(row: Message) -> tuple[Any, ...]:

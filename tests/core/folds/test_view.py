@@ -41,11 +41,10 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.rows import PAGE, Rows
 from rookery.core.folds.run_tallies import Totals
-from rookery.core.folds.transcript import messages
 from rookery.core.folds.view import View, ViewChange, changes, see
 from rookery.core.limits import FailureKind
 from rookery.core.message import Message, detect
-from support.sample_logs import ANY_LOG, log
+from support.sample_logs import ANY_LOG, log, messages
 
 OPENED = TaskOpened(text="do it", mode="code")
 STARTED = RequestStarted(request_id="r", model="m")

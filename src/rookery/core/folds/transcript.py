@@ -8,7 +8,7 @@ A row's `ts` is that of the event that made it, or slightly later if one event m
 and never changes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -63,11 +63,11 @@ from rookery.core.folds.answer_rows import (
 )
 from rookery.core.folds.rows import NOTHING, Rows, Sheet, without
 from rookery.core.folds.run_tallies import Totals, plus
+from rookery.core.folds.view_start import state_with
 from rookery.core.message import Message, Outcome, Pieces, call_text
+from rookery.core.queries import ViewState
 from rookery.core.replies import restored_files, sentence_in
 from rookery.core.tool_traits import SPEAKING
-
-__all__ = ["Message", "Transcript", "messages"]
 
 BROWSER_TOOL = "browser_action"
 PROCESS_ENDED = "The process ended before the answer was complete."
@@ -80,15 +80,8 @@ _OUTCOMES: dict[Ending, Outcome] = {
 }
 
 
-def messages(events: Iterable[Event]) -> Rows[Message]:
-    transcript = Transcript()
-    for event in events:
-        transcript.add(event)
-    return transcript.messages
-
-
 class Transcript:
-    """The rows so far, the queued messages, and the usage.
+    """The rows so far, the queued messages, the usage, and what else a view has.
 
     Copying is cheap. The data for rewinding is kept per lasting event.
     """
@@ -103,11 +96,13 @@ class Transcript:
         "_shown",
         "_spoken",
         "_waiting",
+        "state",
         "usage",
     )
 
     def __init__(self) -> None:
         self.usage = Totals()
+        self.state = ViewState()
         self._sheet = Sheet()
         self._past: tuple[int, Transcript] | None = None
         self._request: Request | None = None
@@ -153,6 +148,7 @@ class Transcript:
             if isinstance(event.fact, Condensed) and row.call_id:
                 self._forget_row(row)  # the call is asked about again
         self._apply(event.fact)
+        self.state = state_with(self.state, event.fact)
         if event.fact.lasting:
             self._past = (event.seq, self._kept())
 

@@ -7,24 +7,11 @@ of an event does not grow with the log or with a text.
 from collections.abc import Callable
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from rookery.core.facts import (
-    Answered,
-    ApprovalSwitched,
     Event,
-    Fact,
-    IntentCleared,
     IntentSelected,
-    ModelSwitched,
-    ModeSwitched,
-    RequestStarted,
-    Rewound,
-    TaskClosed,
-    TaskOpened,
-    TaskReopened,
     Todo,
-    TodosChanged,
     UserSpoke,
     Waiting,
 )
@@ -34,14 +21,6 @@ from rookery.core.folds.transcript import Transcript
 from rookery.core.message import AgentStateInfo, Message, state_after
 from rookery.core.modes import Level
 from rookery.core.queries import ViewStart, ViewState
-
-
-class _Past(Struct, frozen=True):
-    """The values from event `seq` on."""
-
-    seq: int
-    view_state: ViewState
-    before: "_Past | None"
 
 
 class View(Struct, frozen=True, kw_only=True):
@@ -54,7 +33,6 @@ class View(Struct, frozen=True, kw_only=True):
     silence: float = 0.0
     waiting_for: str = ""
     _transcript: Transcript = field(default_factory=Transcript)
-    _past: _Past | None = None
 
     @property
     def messages(self) -> Rows[Message]:
@@ -114,7 +92,7 @@ class View(Struct, frozen=True, kw_only=True):
 
     @property
     def _view_state(self) -> ViewState:
-        return self._past.view_state if self._past else ViewState()
+        return self._transcript.state
 
 
 PARTS: dict[str, Callable[[View], object]] = {
@@ -154,9 +132,8 @@ class ViewChange(Struct, frozen=True, kw_only=True):
 def view_from(start: ViewStart) -> View:
     """A view of what happens after event `start.seq`. It cannot show a rewind to before that."""
     transcript = Transcript()
-    transcript.usage = start.usage
-    past = _Past(start.seq, start.state, None)
-    return View(seq=start.seq, start=start.seq, _transcript=transcript, _past=past)
+    transcript.usage, transcript.state = start.usage, start.state
+    return View(seq=start.seq, start=start.seq, _transcript=transcript)
 
 
 def without_rows(view: View) -> View:
@@ -176,7 +153,6 @@ def see(view: View, event: Event) -> View:
         silence=silence,
         waiting_for=waiting_for,
         _transcript=transcript,
-        _past=_remember(view._past, event),
     )
 
 
@@ -189,49 +165,6 @@ def changes(before: View, after: View) -> ViewChange:
         removed=tuple(removed),
         parts=frozenset(name for name, part in PARTS.items() if part(before) != part(after)),
     )
-
-
-def _remember(past: _Past | None, event: Event) -> _Past | None:
-    at = past
-    if isinstance(event.fact, Rewound):
-        while at and at.seq > event.fact.to:
-            at = at.before
-    old = at.view_state if at else ViewState()
-    new = state_with(old, event.fact)
-    return past if at is past and new == old else _Past(event.seq, new, past)
-
-
-def state_with(old: ViewState, fact: Fact) -> ViewState:
-    """The state after one more fact."""
-    match fact:
-        case TaskOpened(mode=mode, todos=todos):
-            return replace(old, mode=mode, todos=todos)
-        case ModeSwitched(mode=mode):
-            return replace(old, mode=mode)
-        case ModelSwitched(model=model):
-            return replace(old, model=model)
-        case RequestStarted(model=model, window=window):
-            return replace(old, model=model, window=window)
-        case ApprovalSwitched(to=level):
-            return replace(old, level=level)
-        case Answered(level=Level() as level, text=text):
-            from rookery.core.plans import plan_steps
-
-            return replace(old, level=level, todos=plan_steps(text) or old.todos)
-        case IntentSelected():
-            return replace(old, intent=fact)
-        case IntentCleared():
-            return replace(old, intent=None)
-        case TodosChanged(todos=todos):
-            return replace(old, todos=todos)
-        case TaskClosed():
-            return replace(old, closed=True)
-        case TaskReopened():
-            return replace(old, closed=False, level=None)
-        case Rewound():
-            return replace(old, closed=False)
-        case _:
-            return old
 
 
 def _row_changes(

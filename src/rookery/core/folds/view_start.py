@@ -37,7 +37,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.folds.run_tallies import Totals, plus
-from rookery.core.folds.view import state_with
+from rookery.core.modes import Level
 from rookery.core.queries import ViewStart, ViewState
 
 SHOWN_FIRST = 3_000
@@ -138,3 +138,36 @@ def _state(events: CodedEvents) -> ViewState:
     places = sorted([request, *events.places(*_OPTIONS)])
     facts = (event.fact for event in events.read(places))
     return reduce(state_with, facts, ViewState())
+
+
+def state_with(old: ViewState, fact: Fact) -> ViewState:
+    """The state after one more fact."""
+    match fact:
+        case TaskOpened(mode=mode, todos=todos):
+            return replace(old, mode=mode, todos=todos)
+        case ModeSwitched(mode=mode):
+            return replace(old, mode=mode)
+        case ModelSwitched(model=model):
+            return replace(old, model=model)
+        case RequestStarted(model=model, window=window):
+            return replace(old, model=model, window=window)
+        case ApprovalSwitched(to=level):
+            return replace(old, level=level)
+        case Answered(level=Level() as level, text=text):
+            from rookery.core.plans import plan_steps
+
+            return replace(old, level=level, todos=plan_steps(text) or old.todos)
+        case IntentSelected():
+            return replace(old, intent=fact)
+        case IntentCleared():
+            return replace(old, intent=None)
+        case TodosChanged(todos=todos):
+            return replace(old, todos=todos)
+        case TaskClosed():
+            return replace(old, closed=True)
+        case TaskReopened():
+            return replace(old, closed=False, level=None)
+        case Rewound():
+            return replace(old, closed=False)
+        case _:
+            return old
