@@ -14,7 +14,7 @@ import gc
 import posix as os
 import sys
 
-from rookery.platform.starter import become
+from rookery.platform.starter import become, preload
 from rookery.platform.warden import DEV_NULL, guard
 
 CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220}
@@ -35,6 +35,8 @@ def main() -> None:
 def serve() -> None:
     """Fork wardens until rookery closes the socket."""
     gc.disable()  # looking at all objects would copy the memory that wardens share
+    for script in sys.argv[2:]:
+        preload(script)
     rookery = _socket.socket(fileno=os.dup(0))
     room = _socket.CMSG_SPACE(_FILES * _FILE_SIZE)
     while True:

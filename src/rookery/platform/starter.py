@@ -19,6 +19,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
 
 DEAF, JOIN, KEEPER = "deaf", "join=", "keeper="
@@ -36,12 +37,22 @@ _MOST_FILES = 1 << 20
 _REPORT = 3
 _PR_SET_PDEATHSIG = 1
 
+_preloaded: "dict[bytes, Callable[[], object]]" = {}
+
+
+def preload(script: str) -> None:
+    """Load a script of ours for all processes that are forked from now on. Its function `run` does
+    what the script does."""
+    names = {"__name__": "preloaded", "__file__": script}
+    exec(_load(_encoded(script)), names)
+    _preloaded[_encoded(script)] = names["run"]  # type: ignore[assignment]
+
 
 def become(program: bytes, argv: list[bytes], environment: dict[bytes, bytes]) -> None:
     """Become a program. If it is this script, or the one that confines a command without
     bubblewrap, do what it would do. Raises `OSError`."""
     if _is_ours(argv, b"sandbox/confine."):
-        _run(_load(argv[_SCRIPT]), argv[_SCRIPT:], b".", environment)
+        _run(_script(argv[_SCRIPT]), argv[_SCRIPT:], b".", environment)
     if _is_ours(argv, b"platform/starter."):
         argv, keeper = prepare(argv[_SCRIPT + 1 :])
         if keeper:
@@ -82,7 +93,7 @@ def enter(
     """Run a script in the sandbox and end with its status. Returns if the sandbox cannot be
     entered; it is gone then, and nothing has run in it."""
     warden = os.getppid()
-    code = _load(script[_SCRIPT])
+    run = _script(script[_SCRIPT])
     folder = bubblewrap[bubblewrap.index(b"--chdir") + 1]
     outer, inner = _make_sandbox(bubblewrap, keeper, environment)
     try:
@@ -95,7 +106,7 @@ def enter(
         return
     pid = os.fork()
     if pid == 0:
-        _run(code, script[_SCRIPT:], folder, {**environment, b"PWD": folder})
+        _run(run, script[_SCRIPT:], folder, {**environment, b"PWD": folder})
     status = _status(pid)
     _end(outer)
     os._exit(status)
@@ -127,19 +138,25 @@ def _make_sandbox(
 
 
 def _run(
-    code: "CodeType", words: list[bytes], folder: bytes, environment: dict[bytes, bytes]
+    run: "Callable[[], object]", words: list[bytes], folder: bytes, environment: dict[bytes, bytes]
 ) -> None:
     try:
         os.closerange(3, _MOST_FILES)
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
-        sys.argv[:] = [
-            word.decode(sys.getfilesystemencoding(), "surrogateescape") for word in words
-        ]
-        exec(code, {"__name__": "__main__", "__file__": sys.argv[0]})
+        sys.argv[:] = map(_decoded, words)
+        run()
     finally:
         os._exit(_FAILED)
+
+
+def _script(script: bytes) -> "Callable[[], object]":
+    """What runs a script of ours as Python would."""
+    if script in _preloaded:
+        return _preloaded[script]
+    code = _load(script)
+    return lambda: exec(code, {"__name__": "__main__", "__file__": _decoded(script)})
 
 
 def _load(script: bytes) -> "CodeType":
@@ -171,6 +188,10 @@ def _is_ours(argv: list[bytes], script: bytes) -> bool:
         return False
     package = _encoded(__file__).replace(b"/__pycache__/", b"/").rpartition(b"/platform/")[0]
     return argv[_SCRIPT].replace(b"/__pycache__/", b"/").startswith(package + b"/" + script)
+
+
+def _decoded(word: bytes) -> str:
+    return word.decode(sys.getfilesystemencoding(), "surrogateescape")
 
 
 def _encoded(word: str) -> bytes:

@@ -22,8 +22,11 @@ from rookery.platform.fork_server import CLONE_NUMBERS, PID_SIZE, PIPE, TERMINAL
 from rookery.platform.own_programs import own_script
 from rookery.platform.warden import PR_SET_CHILD_SUBREAPER, prctl
 
+INTERPRETER = os.path.realpath(sys.executable)
+"""Not the link in a virtual environment, which may be where commands can write."""
 WARDEN = Path(__file__).with_name("warden.py")
 STARTER = Path(__file__).with_name("starter.py")
+CONFINE = Path(__file__).parents[1] / "sandbox" / "confine.py"
 ORDER_SECONDS = 10.0
 """Seconds for a warden to read a command that does not fit into the socket's buffer."""
 FORK_SECONDS = 2.0
@@ -89,7 +92,7 @@ class ForkServer:
         self._link.settimeout(FORK_SECONDS)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _SERVE, _SOURCES],
+                [sys.executable, "-I", "-S", "-c", _SERVE, _SOURCES, own_script(CONFINE)],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -237,7 +240,7 @@ def _start(link: int, output: int, output_in: int, *, terminal: bool) -> "subpro
 
 def start_words(*how: str) -> list[str]:
     """The arguments before a program that is to be started as `starter` can."""
-    return [os.path.realpath(sys.executable), "-I", "-S", own_script(STARTER), *how]
+    return [INTERPRETER, "-I", "-S", own_script(STARTER), *how]
 
 
 def _check(body: bytes, count: int) -> None:

@@ -20,8 +20,11 @@ before every command, so it imports almost nothing.
 """
 
 # `os`, `signal`, `ctypes` and `json` would take longer to import than everything else here
+import _ctypes
 import _signal  # type: ignore[import-not-found]
+import _socket
 import posix as os
+import resource
 import sys
 
 _SCRIPT = 3  # its position in a command: after the interpreter and two options
@@ -31,6 +34,7 @@ _HEADER_OF_COMPILED = 16
 REFUSED = 126
 GONE = 127
 
+_LIBC = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
 _SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM, _signal.SIGPIPE, _signal.SIGXFSZ)
 
 _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_SET_SECCOMP, _PR_CAP_AMBIENT = 38, 24, 22, 47
@@ -136,8 +140,6 @@ def check_identity(named: str) -> None:
 
 def set_limit(what: str, number: str) -> None:
     """Lower the soft and the hard limit; lower ones stay."""
-    import resource
-
     which = getattr(resource, f"RLIMIT_{what}")
     limits = [
         int(number) if now < 0 else min(now, int(number)) for now in resource.getrlimit(which)
@@ -148,6 +150,7 @@ def set_limit(what: str, number: str) -> None:
 _HERE = "127.0.0.1"
 _PROXY = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _PROXY_IF_SET = ("npm_config_proxy", "npm_config_https_proxy", "PIP_PROXY", "CARGO_HTTP_PROXY")
+_WEB = ("http", "https")
 _PROXY_JAVA = ("MAVEN_OPTS", "GRADLE_OPTS")
 _WAITING = 128
 
@@ -155,9 +158,8 @@ _WAITING = 128
 def pass_sockets(where: str, ports: list[int]) -> None:
     """Listen in the command's network and pass the sockets to rookery, which accepts on them. A
     socket stays in the namespace it was made in, so no process is needed beside the command."""
-    import _socket
 
-    def listening(port: int) -> "_socket.socket":
+    def listening(port: int) -> _socket.socket:
         made = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         made.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
         made.bind((_HERE, port))
@@ -206,12 +208,10 @@ def set_proxy_variables(port: int) -> None:
     os.environ[b"NODE_USE_ENV_PROXY"] = b"1"
 
 
-_WEB = ("http", "https")
-
-
 def drop_capabilities() -> None:
     for capability in range(_CAPABILITIES):
-        _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails beyond the last one known
+        if _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+            break  # the kernel knows no more
     _call("prctl", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = _u32(_CAPABILITIES_VERSION_3, 0)
     _require(_call("capset", header, bytes(24)), "capabilities cannot be dropped")
@@ -353,9 +353,7 @@ def allow_families(families: tuple[int, ...]) -> None:
 
 
 def _set_filter(program: list[bytes]) -> None:
-    import _ctypes  # `array` would import half of `collections`
-
-    class Byte(_ctypes._SimpleCData):  # type: ignore[type-arg]
+    class Byte(_ctypes._SimpleCData):  # type: ignore[type-arg]  # `array` imports too much
         _type_ = "B"
 
     data = b"".join(program)
@@ -378,10 +376,7 @@ def _u64(*numbers: int) -> bytes:
 
 
 def _call(name: str, *arguments: int | bytes | None) -> int:
-    import _ctypes
-
-    libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
-    result: int = _ctypes.call_function(_ctypes.dlsym(libc, name), arguments)
+    result: int = _ctypes.call_function(_ctypes.dlsym(_LIBC, name), arguments)
     return result
 
 
@@ -390,7 +385,7 @@ def _require(result: int, otherwise: str) -> None:
         raise NotConfined(otherwise)
 
 
-if __name__ == "__main__":
+def run() -> None:
     try:
         main(sys.argv[1:])
     except NotConfined as error:
@@ -398,3 +393,7 @@ if __name__ == "__main__":
         os.write(2, message.encode(errors="surrogateescape"))
     finally:
         os._exit(REFUSED)
+
+
+if __name__ == "__main__":
+    run()
