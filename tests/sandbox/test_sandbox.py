@@ -293,6 +293,7 @@ FAILS = {
     "into the system": "echo x > /etc/rookery-test",
     "into the kernel": "exec 3>>/proc/sys/kernel/core_pattern",
     "beside a cache": "echo x > ~/.cache/pip/x",
+    "beside a key": "echo x > ~/.ssh/x",
     "a new cache": "echo x > ~/.cache/x",
     "another cache by its link": (
         'test -d "$XDG_CACHE_HOME/huggingface" && echo x > "$XDG_CACHE_HOME/huggingface/x"'
@@ -361,6 +362,17 @@ def test_user_configured_folders_are_writable_or_hidden(option: str, cell: Cell)
     status, said = cell.run('cat "$OUTSIDE/there"; echo x > "$OUTSIDE/new"', sandbox)
     assert (status == 0) == (option == "writable"), said
     assert ("before" in said) == (option == "writable")
+
+
+@pytest.mark.parametrize("layer", ["bubblewrap", "mounts"], indirect=True)
+def test_a_hidden_folder_cannot_be_written_even_in_a_writable_one(cell: Cell):
+    (hidden := cell.outside / "hidden").mkdir()
+    sandbox = cell.sandbox(writable=(str(cell.outside),), hidden=(str(hidden),))
+    tried = cell.each({"beside": 'echo x > "$OUTSIDE/x"', "in": f"echo x > {hidden}/x"}, sandbox)
+    assert {place: status == 0 for place, (status, _) in tried.items()} == {
+        "beside": True,
+        "in": False,
+    }
 
 
 LATER = {

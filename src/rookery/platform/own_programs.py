@@ -18,13 +18,14 @@ import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from rookery.platform.paths import real_paths, within_any
+from rookery.platform.paths import existing_paths, within_any
 
 if TYPE_CHECKING:
     import subprocess
@@ -60,13 +61,18 @@ OTHER_CACHES = (
 """Caches that commands only read; programs in them are not trusted either."""
 
 
+@cache
+def real_temporary() -> dict[str, str]:
+    return {name: os.path.realpath(folder) for name, folder in TEMPORARY.items()}
+
+
 def find_own_program(name: str, root: Path) -> str:
     """The first such program in the PATH that is not in, and does not lead to, the workspace, a
     temporary folder or a cache; empty if there is none."""
     import tempfile
 
     doubtful = [str(root.resolve()), *caches(str(Path.home()))]
-    doubtful += map(os.path.realpath, (*TEMPORARY.values(), tempfile.gettempdir()))
+    doubtful += (*real_temporary().values(), os.path.realpath(tempfile.gettempdir()))
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         program = os.path.join(folder, name)
         places = [os.path.realpath(folder), os.path.realpath(program)]
@@ -84,10 +90,9 @@ def caches(home: str) -> tuple[str, ...]:
 
 
 def existing_places(paths: Iterable[str]) -> tuple[str, ...]:
-    real = set(real_paths(path for path in paths if os.path.lexists(path)))
     outermost: list[str] = []
-    for path in sorted(real, key=lambda path: (path.count("/"), path)):
-        if os.path.exists(path) and not within_any(path, outermost):
+    for path in sorted(set(existing_paths(paths)), key=lambda path: (path.count("/"), path)):
+        if not within_any(path, outermost):
             outermost.append(path)
     return tuple(outermost)
 

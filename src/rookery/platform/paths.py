@@ -11,6 +11,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from stat import S_ISLNK
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -199,6 +200,22 @@ def real_paths(paths: Iterable[str]) -> Iterator[str]:
     """`realpath` of each path. A shared folder is looked at only once."""
     known = {"/": "/"}
     return (_real_path(path, known) for path in paths)
+
+
+def existing_paths(paths: Iterable[str]) -> Iterator[str]:
+    """`realpath` of each path that exists. A shared folder is looked at only once."""
+    known = {"/": "/"}
+    for path in paths:
+        try:
+            is_link = S_ISLNK(os.lstat(path).st_mode)
+        except (OSError, ValueError):
+            continue
+        folder, _, name = path.rpartition("/")
+        if is_link or not folder or name in _NO_NAMES:
+            if os.path.exists(real := os.path.realpath(path)):
+                yield real
+            continue
+        yield f"{_real_path(folder, known).rstrip('/')}/{name}"
 
 
 def _real_path(path: str, known: dict[str, str]) -> str:

@@ -13,7 +13,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -21,7 +21,7 @@ from threading import Lock
 from msgspec import Struct
 
 from rookery.errors import ToolError
-from rookery.platform.own_programs import TEMPORARY, own_script
+from rookery.platform.own_programs import TEMPORARY, own_script, real_temporary
 from rookery.platform.paths import within, within_any
 from rookery.platform.starter import DEAF, JOIN, KEEPER
 from rookery.platform.wardens import start_words
@@ -58,9 +58,16 @@ def prepare_private(private: str) -> None:
 
 
 def bubblewrap(
-    program: str, confinement: Confinement, *, cwd: str, able: Abilities, needed: Iterable[str]
+    program: str,
+    confinement: Confinement,
+    *,
+    cwd: str,
+    able: Abilities,
+    needed: Iterable[str],
+    unguarded: Sequence[str],
 ) -> list[str]:
-    """The arguments before a command. `needed` are folders without which it could not start."""
+    """The arguments before a command. `needed` are folders without which it could not start.
+    Outside the `unguarded` ones Landlock denies writing, so that no mount has to."""
     return [
         # bubblewrap would kill the command if it ended by a signal that asks the command to end
         *start_words(DEAF, *able.joining, *([f"{KEEPER}{able.keeper}"] if able.keeper else [])),
@@ -72,7 +79,7 @@ def bubblewrap(
         *("--cap-drop", "ALL"),
         *_machine(),
         *_temporary(confinement, needed),
-        *_workspace(confinement),
+        *_workspace(confinement, unguarded),
         *("--chdir", cwd),
         "--",
     ]
@@ -99,8 +106,7 @@ def _machine() -> Iterator[str]:
 
 def _temporary(confinement: Confinement, needed: Iterable[str]) -> Iterator[str]:
     covered: list[str] = []
-    for name, folder in TEMPORARY.items():
-        real = os.path.realpath(folder)
+    for name, real in real_temporary().items():
         if os.path.isdir(real) and real not in covered:
             covered.append(real)
             yield from ("--bind", os.path.join(confinement.private, name), real)
@@ -109,7 +115,7 @@ def _temporary(confinement: Confinement, needed: Iterable[str]) -> Iterator[str]
             yield from ("--ro-bind", path, path)
 
 
-def _workspace(confinement: Confinement) -> Iterator[str]:
+def _workspace(confinement: Confinement, unguarded: Sequence[str]) -> Iterator[str]:
     root = confinement.root.path
     inside = [path for path in confinement.hidden if within(path, root) and path != root]
     outside = [path for path in _visible_places(confinement) if path not in inside and path != root]
@@ -132,8 +138,8 @@ def _workspace(confinement: Confinement) -> Iterator[str]:
     for path in confinement.ignored:
         yield from _ignore(path, confinement.private)
     for path in (*outside, *inside):
-        if os.path.isdir(path):  # last, because mounts inside need a writable folder
-            yield from ("--remount-ro", path)
+        if within_any(path, unguarded) and os.path.isdir(path):
+            yield from ("--remount-ro", path)  # last: mounts inside need a writable folder
 
 
 def _mount_part(confinement: Confinement, narrowed: Narrowed) -> Iterator[str]:
@@ -151,7 +157,7 @@ def _mount_part(confinement: Confinement, narrowed: Narrowed) -> Iterator[str]:
 
 def _visible_places(confinement: Confinement) -> Iterator[str]:
     """The hidden places that are visible at all, and not covered by the private folders."""
-    covered = [os.path.realpath(folder) for folder in TEMPORARY.values()]
+    covered = real_temporary().values()
     shown = [confinement.home, confinement.root.path, *(at.path for at in confinement.writable)]
     for path in confinement.hidden:
         related = within_any(path, shown) or any(within(place, path) for place in shown)

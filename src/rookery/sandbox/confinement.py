@@ -82,8 +82,7 @@ class Handoff(Struct, frozen=True):
 
     @classmethod
     def by(cls, way: WayOut, temporary: str) -> "Handoff":
-        path = os.path.join(os.path.realpath(temporary), way.name)
-        return cls(path, way.token, tuple(way.ports))
+        return cls(os.path.join(temporary, way.name), way.token, tuple(way.ports))
 
 
 class Confinement(Struct, frozen=True, kw_only=True):

@@ -22,9 +22,9 @@ from rookery.platform.git_folders import ObeyedByGit
 from rookery.platform.git_index import GitIndexes
 from rookery.platform.own_programs import git_hardening, hardened, is_git, own_script, sub_command
 from rookery.platform.paths import within
+from rookery.platform.wardens import INTERPRETER
 from rookery.sandbox.bubblewrap import SharedNetwork
 from rookery.sandbox.confinement import NEVER_WRITABLE
-from rookery.sandbox.layers import INTERPRETER
 from rookery.sandbox.sandbox import Sandbox
 
 MOST_LOOKED_AT = 2_000

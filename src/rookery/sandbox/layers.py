@@ -22,14 +22,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import StrEnum
 from itertools import product
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.platform.own_programs import TEMPORARY, own_script
+from rookery.platform.own_programs import own_script, real_temporary
 from rookery.platform.paths import within
-from rookery.platform.wardens import become_subreaper
+from rookery.platform.wardens import CONFINE, INTERPRETER, become_subreaper
 from rookery.sandbox.bubblewrap import Abilities, bubblewrap, mounted
 from rookery.sandbox.confinement import (
     SOCKET_VARIABLES,
@@ -60,12 +59,11 @@ def rules_alone(confinement: Confinement) -> Iterator[str]:
     yield from ("drop", "capabilities")
 
 
-def rules_within_mounts(confinement: Confinement) -> Iterator[str]:
-    """The arguments for `confine` if mounts hide and protect files already."""
+def writable_within_mounts(confinement: Confinement) -> list[str]:
+    """Where Landlock allows writing if mounts hide and protect files already."""
     opened = confinement.narrowed.opened if confinement.narrowed else ()
     writable = (*_workspace(confinement), *opened, *confinement.writable)
-    for path in (*(place.path for place in writable), *TEMPORARY.values(), "/dev"):
-        yield from ("write", os.path.realpath(path))
+    return [*(place.path for place in writable), *real_temporary().values(), "/dev"]
 
 
 def _workspace(confinement: Confinement) -> tuple[Spot, ...]:
@@ -96,15 +94,12 @@ def shared_temporary(confinement: Confinement) -> list[str]:
     """The machine's temporary folders, unless one contains something hidden."""
     return [
         real
-        for real in dict.fromkeys(map(os.path.realpath, TEMPORARY.values()))
+        for real in dict.fromkeys(real_temporary().values())
         if os.path.isdir(real)
         and not any(within(path, real) for path in (*confinement.hidden, confinement.home))
     ]
 
 
-CONFINE = Path(__file__).with_name("confine.py")
-INTERPRETER = os.path.realpath(sys.executable)
-"""Not the link in a virtual environment, which may be where commands can write."""
 PROGRAMS = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 """Where the sandbox's own programs are looked up: folders that no project can change."""
 PROBE = ("/bin/sh", "-c", ":")
@@ -209,13 +204,21 @@ def prefix(layers: Layers, confinement: Confinement, cwd: str) -> list[str]:
         found = (confinement.root, *confinement.writable)
         return [*confine, *words, *_identities(found), *rules_alone(confinement), "--"]
     needed = (os.path.realpath(sys.base_prefix), str(CONFINE.parents[1]))
-    mounts = bubblewrap(layers.program, confinement, cwd=cwd, able=layers.able, needed=needed)
+    unguarded = writable_within_mounts(confinement) if layers.state.landlock else ["/"]
+    mounts = bubblewrap(
+        layers.program,
+        confinement,
+        cwd=cwd,
+        able=layers.able,
+        needed=needed,
+        unguarded=unguarded,
+    )
     words += ["limit", f"NPROC={PROCESSES}", *_identities(mounted(confinement))]
     words += [*_way_out(confinement.way), "drop", "capabilities"]
     if confinement.network != "on":
         words += ["network", "inside"]
     if layers.state.landlock:
-        words += rules_within_mounts(confinement)
+        words += [word for path in unguarded for word in ("write", path)]
     return [*mounts, *confine, *words, "--"]
 
 

@@ -25,8 +25,9 @@ from rookery.platform.git_folders import (
     separate_folder,
 )
 from rookery.platform.locks import hold_folder
-from rookery.platform.own_programs import TEMPORARY
+from rookery.platform.own_programs import real_temporary
 from rookery.platform.paths import within, within_any
+from rookery.platform.wardens import INTERPRETER
 from rookery.sandbox.bubblewrap import SharedNetwork, prepare_private, shared_network
 from rookery.sandbox.confinement import (
     RESOLVER_SOCKETS,
@@ -49,7 +50,6 @@ from rookery.sandbox.confinement import (
     without,
 )
 from rookery.sandbox.layers import (
-    INTERPRETER,
     PROGRAMS,
     Layers,
     SandboxState,
@@ -130,9 +130,7 @@ class Sandbox:
     @property
     def writable(self) -> tuple[str, ...]:
         """All places outside the workspace where commands can leave files."""
-        temporary = (
-            os.path.realpath(path) for path in (*TEMPORARY.values(), tempfile.gettempdir())
-        )
+        temporary = (*real_temporary().values(), os.path.realpath(tempfile.gettempdir()))
         places = (*self._writable(self._hidden()), *self._commits)
         return tuple(dict.fromkeys((*(at.path for at in places), *temporary)))
 
@@ -302,7 +300,7 @@ class Sandbox:
             hidden=hidden,
             ignored=tuple(masked),
             narrowed=narrowed,
-            way=Handoff.by(way, TEMPORARY["tmp"]) if way else None,
+            way=Handoff.by(way, real_temporary()["tmp"]) if way else None,
         )
 
     def _hidden(self) -> tuple[str, ...]:
@@ -318,7 +316,7 @@ class Sandbox:
     def _make_own_folders(self) -> None:
         """Create missing folders of ours: one created while a command runs would not be hidden
         from it."""
-        for path in self._own:
+        for path in (each for each in self._own if not os.path.isdir(each)):
             missing = [str(each) for each in (Path(path), *Path(path).parents) if not each.exists()]
             with suppress(OSError):
                 os.makedirs(path, mode=0o700, exist_ok=True)
@@ -348,7 +346,7 @@ class Sandbox:
         return [path for path in inside if os.path.isfile(path) or os.path.isdir(path)]
 
     def _environment(self, layers: Layers) -> dict[str, str]:
-        temporary = os.path.realpath(TEMPORARY["tmp"])
+        temporary = real_temporary()["tmp"]
         if not layers.program:
             temporary = os.path.join(self._private, "tmp")
         return {"TMPDIR": temporary, **self._caches.environment(temporary)}
