@@ -74,8 +74,10 @@ class KnownHosts:
 def registries(home: Path, workspace: Path, environ: Mapping[str, str]) -> tuple[Entry, ...]:
     """The registries that tools on this machine install from."""
     tools: list[dict[str, Any]] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["tool"]
+    folders = environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(each for each in folders if not _is_within(each, workspace))
     found = [
-        *(each for tool in tools for each in _defaults(tool, workspace, environ)),
+        *(each for tool in tools for each in _defaults(tool, path)),
         *(each for tool in tools for each in _in_files(tool, home, workspace, environ)),
         *(each for tool in tools for each in _in_variables(tool, environ)),
     ]
@@ -91,11 +93,8 @@ def entries_in(text: str) -> Iterator[Entry]:
             yield Entry(found.name, (found.port,))
 
 
-def _defaults(
-    tool: Mapping[str, Any], workspace: Path, environ: Mapping[str, str]
-) -> Iterator[Entry]:
-    folders = environ.get("PATH", os.defpath).split(os.pathsep)
-    path = os.pathsep.join(each for each in folders if not _is_within(each, workspace))
+def _defaults(tool: Mapping[str, Any], path: str) -> Iterator[Entry]:
+    """The default registries of a tool, if one of its programs is in the path."""
     if any(shutil.which(program, path=path) for program in tool["programs"]):
         yield from filter(None, (entry(f"{name}:443") for name in tool.get("hosts", ())))
 
