@@ -23,6 +23,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from rookery.errors import ProviderError, SettingsError
 from rookery.lazy_pattern import lazy_pattern
 from rookery.providers.http_response import HttpAnswer, ResponseReader
+from rookery.providers.registry import is_loopback
 
 IDLE_SECONDS = 5.0
 """How long a connection is kept for the next request. The server may close it at any time."""
@@ -191,6 +192,8 @@ class DirectClient:
             pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
             self._signed = {"authorization": f"Basic {b64encode(pair.encode()).decode()}"}
         self._keeps = keeps
+        at_once = tls is None and is_loopback(url)  # an address connects or refuses at once
+        self._next_address_seconds = None if at_once else _NEXT_ADDRESS_SECONDS
         self._connect_seconds = connect_seconds
         self._idle: list[_ServerConnection] = []
         self._open: set[_ServerConnection] = set()
@@ -257,7 +260,7 @@ class DirectClient:
                     self._host,
                     self._port,
                     ssl=tls,
-                    happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
+                    happy_eyeballs_delay=self._next_address_seconds,
                 )
         except TimeoutError as error:
             reason = str(error) or f"no connection within {self._connect_seconds:g} seconds"
