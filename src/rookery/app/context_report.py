@@ -4,6 +4,7 @@ files that are not used. Part of the composition root; nothing is started, and n
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +21,6 @@ from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.queries import ContextPart, KnownContext
 from rookery.core.settings import Settings
 from rookery.core.tokens import text_weight, weight
-from rookery.engine.context import spec_size
 from rookery.governance.layout import known_trust_file
 from rookery.platform.paths import visible
 from rookery.prompting.system_prompt import mode_row, rule_text, skill_row
@@ -113,10 +113,10 @@ def _prompt_and_tools(
         tokens=max(0, text_weight(composed.system) - sum(each.tokens for each in inside)),
         sent=True,
     )
-    for spec in sorted(composed.specs, key=spec_size, reverse=True):
+    for spec in sorted(composed.specs, key=attrgetter("size"), reverse=True):
         length = len(spec.name) + len(spec.description) + len(str(spec.schema))
         yield ContextPart(
-            kind="tool", name=spec.name, characters=length, tokens=spec_size(spec), sent=True
+            kind="tool", name=spec.name, characters=length, tokens=spec.size, sent=True
         )
     yield _part("details", "list of files", listing, sent=True)
 

@@ -211,7 +211,7 @@ class Context:
 
     def _fixed_size(self, equipment: Equipment) -> int:
         """Bytes of everything but the conversation."""
-        return text_weight(equipment.system) + sum(map(spec_size, equipment.specs))
+        return text_weight(equipment.system) + sum(tool.size for tool in equipment.specs)
 
     def _room(self, equipment: Equipment) -> TokenRoom:
         model = equipment.provider.model
@@ -251,16 +251,12 @@ class Context:
 
 def size(request: ModelRequest, weigh: Callable[[Sequence[Turn]], int] = weight) -> int:
     """Bytes of text in a request."""
-    fixed = text_weight(request.system) + sum(map(spec_size, request.tools))
+    fixed = text_weight(request.system) + sum(tool.size for tool in request.tools)
     return weigh(request.turns) + fixed
 
 
 def _details_size(details: Mapping[str, str]) -> int:
     return weight([Turn("user", (Text(text=environment_details(details)),))]) if details else 0
-
-
-def spec_size(spec: ToolSpec) -> int:
-    return len(spec.name) + text_weight(spec.description) + len(str(spec.schema))
 
 
 def _with_user_text(turns: Sequence[Turn], text: str) -> list[Turn]:

@@ -7,6 +7,7 @@ anything else in `traits`. Small models get shorter descriptions of the same too
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from importlib import import_module
 from operator import attrgetter
 from types import ModuleType
@@ -77,8 +78,14 @@ def offered(tools: Mapping[str, Tool[Any]]) -> list[ToolSpec]:
 
 
 def spec_of(tool: Tool[Any]) -> ToolSpec:
-    (schema,), parts = msgspec.json.schema_components([tool.arguments], ref_template="{name}")
-    return ToolSpec(tool.name, tool.description, _plain(schema, parts))
+    return ToolSpec(tool.name, tool.description, schema_of(tool.arguments))
+
+
+@lru_cache
+def schema_of(arguments: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schema of a tool's arguments. Nothing may change it, as all hosts share it."""
+    (schema,), parts = msgspec.json.schema_components([arguments], ref_template="{name}")
+    return _plain(schema, parts)
 
 
 def essential_specs(specs: Sequence[ToolSpec], also: str) -> list[ToolSpec]:

@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from rookery.core.facts import StopReason, Usage
 from rookery.core.folds.history import Turn
+from rookery.core.tokens import text_weight
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
@@ -79,12 +81,17 @@ class SilenceChunk(Struct, frozen=True):
 Chunk: TypeAlias = TextChunk | ThinkingChunk | CallChunk | UsageChunk | StopChunk | SilenceChunk
 
 
-class ToolSpec(Struct, frozen=True):
+class ToolSpec(Struct, frozen=True, dict=True):
     """A tool as described to the model."""
 
     name: str
     description: str
     schema: Mapping[str, Any]
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of text. The same tools are in every request, so they are measured once."""
+        return len(self.name) + text_weight(self.description) + len(str(self.schema))
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
