@@ -99,13 +99,15 @@ def instruction_files(
 
 
 class Composition(Struct, frozen=True):
-    """The prompt and the tools for a mode, and the rules and skills that it has."""
+    """The prompt and the tools for a mode, the rules and skills that it has, and the problems with
+    all files that instruct the model."""
 
     system: str
     specs: Sequence[ToolSpec]
     rules: Rules
     skills: Sequence[Skill]
     commands: FoundCommands
+    problems: Sequence[str]
 
 
 class Briefing:
@@ -213,7 +215,7 @@ class Briefing:
         provider = self._provider_of(mode, state)
         await self._models.learn(provider)
         composed = await anyio.to_thread.run_sync(self._compose, mode, provider.model, more())
-        wrong = self._wrong(composed)
+        wrong = [*composed.problems]
         if self._names_unknown and (unknown := self._models.note_on(provider.model)):
             wrong.append(unknown)
         self._report_problems(notify, [*self._problems, *wrong, *self._news()])
@@ -232,19 +234,12 @@ class Briefing:
 
     def problems(self, composed: Composition) -> Sequence[str]:
         """Return the problems with all files that instruct the model."""
-        return [*self._problems, *self._wrong(composed)]
-
-    def _wrong(self, composed: Composition) -> list[str]:
-        return [
-            *composed.rules.problems,
-            *self._rules.problems_of_files(),
-            *self._skill_files.read().problems,
-            *composed.commands.problems,
-        ]
+        return [*self._problems, *composed.problems]
 
     def _compose(self, mode: Mode, model: ModelInfo, more: Mapping[str, Tool[Any]]) -> Composition:
         """Read the files and compose prompt and tools. `more` are tools of one task."""
-        rules, skills = self._rules.read(mode.slug), self.skills(mode.slug)
+        rules, found = self._rules.read(mode.slug), self._skill_files.read()
+        skills, commands = skills_for(found.skills, mode.slug), self._command_files.read()
         compact = self._profile(model) != "full"
         words_end = self._settings.turn_end == "words"
         specs = self._specs_for(mode, skills)
@@ -266,7 +261,8 @@ class Briefing:
             compact=compact,
             words_end=words_end,
         )
-        return Composition(system, specs, rules, skills, self._command_files.read())
+        wrong = (*rules.problems, *self._rules.problems_of_files(), *found.problems)
+        return Composition(system, specs, rules, skills, commands, (*wrong, *commands.problems))
 
     async def rules_for(self, paths: Collection[str]) -> Mapping[str, str]:
         """Return the rules for files that the model has seen, by title."""
