@@ -375,6 +375,19 @@ def test_a_hidden_folder_cannot_be_written_even_in_a_writable_one(cell: Cell):
     }
 
 
+def test_the_layers_are_tried_once_for_all_sandboxes_of_a_process(tmp_path: Path):
+    needing("bubblewrap")
+    programs, starts = tmp_path / "bin", tmp_path / "starts"
+    programs.mkdir()
+    (programs / "bwrap").write_text(f'#!/bin/sh\necho x >> {starts}\nexec {BUBBLEWRAP} "$@"\n')
+    (programs / "bwrap").chmod(0o755)
+    for name in ("first", "second"):
+        cell = Cell(tmp_path / name, "bubblewrap", programs=str(programs))
+        assert cell.usual.state.kind.startswith("bubblewrap")
+        cell.close()
+    assert starts.read_text() == "x\n"
+
+
 LATER = {
     ".aws/config": "cat ~/.aws/config",
     ".config/sops/age/keys.txt": "cat ~/.config/sops/age/keys.txt",

@@ -232,7 +232,26 @@ def _bubblewraps(
             yield program, Abilities(closes_users, joins, keeper)
 
 
+_passed: set[object] = set()
+"""The trials that succeeded in this process."""
+
+
 def _try(layers: Layers, confinement: Confinement) -> str:
+    """Run a trivial command, unless one has run in layers like these, on the same file systems.
+    Returns why it failed, or an empty string."""
+    able = layers.able
+    abilities = able and (able.closes_users, bool(able.joining), able.keeper)
+    devices = frozenset(place.device for place in mounted(confinement))
+    trial = layers.program, layers.state, abilities, devices
+    if trial in _passed:
+        return ""
+    why = _run_probe(layers, confinement)
+    if not why:
+        _passed.add(trial)
+    return why
+
+
+def _run_probe(layers: Layers, confinement: Confinement) -> str:
     """Run a trivial command; returns why it failed, or an empty string."""
     become_subreaper()
     try:
