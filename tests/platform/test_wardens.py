@@ -140,6 +140,27 @@ async def test_a_command_that_kills_its_warden_and_the_server_leaves_nothing(
     assert (await run(shell, "echo ran"))[1] == "ran\n"
 
 
+async def test_hosts_share_a_server_until_it_breaks_or_the_last_one_closes(
+    tmp_path: Path, shell: Terminal, wardens: ForkedWardens
+):
+    others = ForkedWardens()
+    other = Terminal(tmp_path, QUICK, wardens=others)
+    await run(other, "true")
+    first = server(wardens)
+    assert server(others) == first
+    os.kill(first, signal.SIGSTOP)
+    for each in (shell, other):
+        assert (await run(each, "echo ran"))[1] == "ran\n"
+        await run(each, "true")
+    second = server(wardens)
+    assert second == server(others) != first
+    wardens.close()
+    assert (await run(other, "echo ran"))[1] == "ran\n"
+    assert server(others) == second
+    others.close()
+    assert not {str(first), str(second)} & set(os.listdir("/proc"))
+
+
 async def test_no_process_is_kept_after_closing(shell: Terminal, wardens: ForkedWardens):
     ready = server(wardens)
     wardens.close()

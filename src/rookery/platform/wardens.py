@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from rookery.platform.fork_server import CLONE_NUMBERS, PID_SIZE, PIPE, TERMINAL
@@ -81,12 +82,34 @@ Process: TypeAlias = subprocess.Popen[bytes] | ForkedChild
 
 
 class ForkServer:
-    """Forks wardens. Only for Linux, on machines whose `clone` call `warden` knows.
+    """Forks wardens, for all sessions of this process. Only for Linux, on machines whose `clone`
+    call `warden` knows.
 
     It is in our session: `end_orphans` leaves it alone.
     """
 
+    _shared: "ClassVar[ForkServer | None]" = None
+    _lock: ClassVar[Lock] = Lock()
+
+    @classmethod
+    def enter(cls) -> "ForkServer":
+        """The one that runs, or a new one. Every user has to `leave` it."""
+        with cls._lock:
+            cls._shared = cls._shared or cls()
+            cls._shared._users += 1
+            return cls._shared
+
+    def leave(self, *, broken: bool = False) -> None:
+        """End it after its last user, or for all of them if it is `broken`."""
+        with self._lock:
+            self._users -= 1
+            if broken or not self._users:
+                self.close()
+                if ForkServer._shared is self:
+                    ForkServer._shared = None
+
     def __init__(self) -> None:
+        self._users = 0
         become_subreaper()
         self._link, theirs = socket.socketpair()
         self._link.settimeout(FORK_SECONDS)
@@ -107,8 +130,9 @@ class ForkServer:
 
     def fork(self, *files: int, terminal: bool) -> ForkedChild:
         """Fork a warden with these files. Raises `OSError` if the server was killed or stopped."""
-        socket.send_fds(self._link, [TERMINAL if terminal else PIPE], files)
-        answer = self._link.recv(PID_SIZE)
+        with self._lock:
+            socket.send_fds(self._link, [TERMINAL if terminal else PIPE], files)
+            answer = self._link.recv(PID_SIZE)
         if len(answer) < PID_SIZE:
             raise OSError(errno.ECHILD, os.strerror(errno.ECHILD))
         return ForkedChild(int.from_bytes(answer, "little"))
@@ -195,7 +219,7 @@ class Wardens:
 
 
 class ForkedWardens(Wardens):
-    """Forks the wardens of a session. One that cannot be forked is started."""
+    """Forks the wardens of a host. One that cannot be forked is started."""
 
     def __init__(self) -> None:
         self.server: ForkServer | None = None
@@ -207,21 +231,21 @@ class ForkedWardens(Wardens):
             try:
                 return WaitingWarden(terminal=terminal, server=self.server)
             except OSError:
-                self._end_server()
+                self._leave_server(broken=True)
         return super().take(terminal=terminal)
 
     def prepare(self) -> None:
         if self.server is None and not self._closed:
             with suppress(OSError):  # starting the warden will report the error
-                self.server = ForkServer()
+                self.server = ForkServer.enter()
 
     def close(self) -> None:
         self._closed = True
-        self._end_server()
+        self._leave_server()
 
-    def _end_server(self) -> None:
+    def _leave_server(self, *, broken: bool = False) -> None:
         if self.server:
-            self.server.close()
+            self.server.leave(broken=broken)
             self.server = None
 
 
