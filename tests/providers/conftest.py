@@ -1,8 +1,6 @@
 """Requests to a provider over a real socket, and everything received."""
 
-import shutil
 import ssl
-import subprocess
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,6 +24,7 @@ from rookery.engine.ports.model import (
 )
 from rookery.errors import ProviderError
 from rookery.providers.registry import open_provider
+from support.self_signed import self_signed
 
 HELLO = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Hello"),))])
 
@@ -129,23 +128,4 @@ def hello() -> ModelRequest:
 @pytest.fixture
 def unvouched(tmp_path: Path) -> ssl.SSLContext:
     """The server side of TLS, with a self-signed certificate."""
-    if not shutil.which("openssl"):
-        pytest.skip("the certificate is made with openssl")
-    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-subj",
-        "/CN=127.0.0.1",
-        "-days",
-        "1",
-    ]
-    command += ["-keyout", key, "-out", certificate]
-    subprocess.run(command, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return context
+    return self_signed(tmp_path, "127.0.0.1")[0]

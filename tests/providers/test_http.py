@@ -2,10 +2,8 @@
 
 import gzip
 import select
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 import tracemalloc
 import zlib
@@ -35,6 +33,7 @@ from rookery.providers.http_response import (
     ResponseReader,
 )
 from rookery.providers.registry import OpenProvider, open_provider
+from support.self_signed import self_signed
 
 pytestmark = pytest.mark.anyio
 
@@ -240,13 +239,7 @@ async def test_a_slow_listener_gets_everything_in_order():
 @contextmanager
 def behind_tls(server: LlmServer, folder: Path) -> Iterator[tuple[str, str]]:
     """The address of a server in front of this one, and the certificate it has."""
-    key, certificate = str(folder / "key.pem"), str(folder / "certificate.pem")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-    command += ["-subj", "/CN=model", "-addext", "subjectAltName=IP:0.0.0.0"]
-    command += ["-keyout", key, "-out", certificate]
-    subprocess.run(command, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context, certificate = self_signed(folder, "0.0.0.0")
     behind = int(server.url.rpartition(":")[2])
 
     def serve() -> None:
@@ -291,8 +284,6 @@ def test_a_certificate_file_that_cannot_be_used_is_named(
 async def test_requests_to_a_trusted_server_share_a_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    if not shutil.which("openssl"):
-        pytest.skip("the certificate is made with openssl")
     server = LlmServer([say("One.")], [say(*["Two."] * 9000)])
     with server, behind_tls(server, tmp_path) as (url, certificate):
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
@@ -303,8 +294,6 @@ async def test_requests_to_a_trusted_server_share_a_connection(
 async def test_certificates_are_read_while_the_provider_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    if not shutil.which("openssl"):
-        pytest.skip("the certificate is made with openssl")
     opened = threading.Event()
 
     def read_certificates() -> ssl.SSLContext:

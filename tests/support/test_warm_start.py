@@ -3,21 +3,17 @@
 import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from support.terminal_session import COMMAND, Installed, TerminalSession
-from support.warm_start import needs_plain_start, start_warm
+from support.warm_start import needs_plain_start
 
 ANSWER = "- calls: [{tool: attempt_completion, arguments: {result: Grüße.}}]\n"
 WAYS = {
     "a result": ["-p", "--output-format", "json", "--provider", "scripted", "-m", "s.yaml", "go"],
     "a mistake": ["--contniue"],
-    "a list": ["list", "--format", "json"],
-    "a help": ["--help"],
-    "a version": ["--version"],
     "another folder": ["settings", "-w", ".."],
 }
 
@@ -72,20 +68,6 @@ def _names_of_open_files(process: Path) -> list[str]:
     links = (os.readlink(each) for each in (process / "fd").iterdir())
     names = (os.path.basename(link).partition(":")[0] for link in links)
     return sorted("a terminal" if name.isdecimal() else name for name in names)
-
-
-def test_a_program_that_does_not_end_in_time_is_recognised(tmp_path: Path):
-    rookery = Installed(tmp_path)
-    waits = rookery.script("- {say: Hello., pause: 600}\n")
-    with open(os.devnull, "r+b") as nothing:
-        streams = [nothing.fileno()] * 3
-        arguments = ["-p", *waits, "go"]
-        process = start_warm(arguments, rookery.environ, str(rookery.workspace), streams=streams)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(0.01)
-    assert process.poll() is None
-    process.kill()
-    assert process.wait(60) == -signal.SIGKILL
 
 
 def test_options_of_the_interpreter_start_a_new_one():
