@@ -147,8 +147,8 @@ def test_killed_agents_resume_as_if_uninterrupted(
 def test_agents_killed_after_lasting_facts_resume(
     server: CommandServer, whole: Whole, tmp_path: Path
 ):
-    """After every fact in torture mode, else after every tenth."""
-    for nth in range(1, whole.instants["journal.synced"] + 1, 1 if TORTURE else 10):
+    """After every fact in torture mode, else after every fifteenth."""
+    for nth in range(1, whole.instants["journal.synced"] + 1, 1 if TORTURE else 15):
         ground = Ground(tmp_path / f"run-{nth}")
         before = killed(ground, server, f"journal.synced:{nth}")
         demand_complete(ground, ground.run(server, again(ground)), before)
