@@ -1,4 +1,4 @@
-"""Every view with axe-core, in both themes, on a desktop and on a phone."""
+"""Every view with axe-core, on a desktop and on a phone, in one theme each."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from llm_server import call, finish, problem, say, status, think
 from support.manager_page import Manager, Tab, Tabs, Window
-from support.page_measures import too_wide, visit, wrong_in
+from support.page_measures import switch_theme, too_wide, visit, wrong_in
 
 EXPLAINED = """\
 # Rounding
@@ -126,6 +126,7 @@ def test_a_page_without_sessions_or_access_has_no_violations(
     tab: Tab, phone: Tab, manager: Manager, other_window: Window
 ):
     wrong = {}
+    switch_theme(phone)
     for name, each in (("desktop", tab), ("phone", phone)):
         open_list(each)
         wrong |= wrong_in(each, f"empty list on {name}")
@@ -185,6 +186,7 @@ def test_every_view_is_usable_on_desktop_on_a_phone_and_with_a_screen_reader(
         **OF_SESSIONS,
     }
     wrong = {}
+    switch_theme(phone)
     for name, each in (("desktop", tab), ("phone", phone)):
         open_list(each)
         wrong |= wrong_in(each, f"list on {name}")

@@ -42,7 +42,7 @@ def _wrong_in_fleet(windows: dict[str, Window], manager: Manager) -> dict[str, l
     wrong = {}
     for name, window in windows.items():
         tabs = Tabs(window, manager)
-        tab = tabs.open()
+        tab = tabs.open(colours="dark" if name == "phone" else "light")
         visit(tab, "fleet", "Fleet")
         expect(tab.page.get_by_role("link", name="Go", exact=True)).to_have_count(2)
         queues = tab.page.get_by_role("region", name="Queues")
