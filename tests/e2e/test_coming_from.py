@@ -2,7 +2,7 @@
 
 To add a row: write it into a table of the page, then add its first cell to `SCENARIOS` below, with
 `AGENT` for the program's name. The kinds of scenario are `Task`, `Command`, `File`, `Stored`,
-`Call`, `Slash` and `Keys`; agents with the same first cell share one.
+`Call`, `Slash`, `Same` and `Keys`; agents with the same first cell share one.
 """
 
 import re
@@ -19,6 +19,7 @@ from llm_server import LlmServer, finish
 from rookery.cli.main import _SUBCOMMANDS, task
 from rookery.prompting.skills_and_commands import BUILT_IN
 from rookery.protocol.client_commands import SlashLines
+from rookery.protocol.slash_words import ALIASES
 from rookery.tui.own_commands import COMMANDS
 from support.foreign_homes import WRITERS
 from support.model_words import FINISHES
@@ -137,6 +138,16 @@ class Slash(Struct, frozen=True):
             assert self.plain in outcome.words
 
 
+class Same(Struct, frozen=True):
+    """Another word for a slash command of ours, or of one that another row tries."""
+
+    word: str
+    like: str
+
+    def run(self, _: Installed) -> None:
+        assert ALIASES[self.word] == ALIASES.get(self.like, self.like)
+
+
 class Keys(Struct, frozen=True):
     """Keys in the full screen."""
 
@@ -166,7 +177,7 @@ def _answered(flag: str, sees: str) -> Command:
     return Command(f"AGENT -p go {flag}", sees, code=2)
 
 
-SCENARIOS: Mapping[str, Task | Command | File | Stored | Slash | Keys] = {
+SCENARIOS: Mapping[str, Task | Command | File | Stored | Call | Slash | Same | Keys] = {
     # command lines
     'AGENT "fix the test"': Task('AGENT -p "fix the test"'),
     'AGENT -p "…"': Task('AGENT -p "go"'),
@@ -280,25 +291,25 @@ SCENARIOS: Mapping[str, Task | Command | File | Stored | Slash | Keys] = {
     "/quit": Slash("/quit"),
     "exit": Slash("exit"),
     "/compact": Slash("/compact", sends="Condense", plain=""),
-    "/compress": Slash("/compress", sends="Condense", plain=""),
+    "/compress": Same("compress", like="compact"),
     'AGENT -p "/compact"': Command(
         'AGENT -p "/compact" --provider openai -k x', "/compact works only in an open", code=2
     ),
     "/clear": Slash("/clear", sees="What should I do?", plain="The plain client has one session"),
     "/resume": Slash("/resume", sees="─Tasks", plain="rookery --resume"),
-    "/sessions": Slash("/sessions", sees="─Tasks", plain="rookery --resume"),
+    "/sessions": Same("sessions", like="resume"),
     "/init": Task("AGENT init -p"),
     "/usage": Slash("/usage", sees="in total", plain="0 tokens in, 0 out"),
-    "/stats": Slash("/stats", sees="in total", plain="0 tokens in, 0 out"),
+    "/stats": Same("stats", like="usage"),
     "/config": Slash("/config", sees="In a shell: rookery config", plain="Level ask"),
     "/rewind": Slash("/rewind", sees="Checkpoints", plain="/rewind NUMBER"),
-    "/restore": Slash("/restore", sees="Checkpoints", plain="/rewind NUMBER"),
+    "/restore": Same("restore", like="rewind"),
     "/mcp": Slash("/mcp", sees="In a shell: rookery mcp", plain="In a shell: rookery mcp"),
     "/login": Slash("/login", sees="Could not use the terminal", plain="In a shell: rookery auth"),
     "/add-dir FOLDER": Slash("/add-dir x", sees="--add-dir FOLDER", plain="--add-dir FOLDER"),
     "/diff": Slash("/diff", sees="File changes of this session: none.", plain=""),
     "/share": Slash("/share x.md", sees="Written to", plain="In a shell: rookery export"),
-    "/models": Slash("/models", sees="Model", plain="Use /model with a name"),
+    "/models": Same("models", like="model"),
     "/context": Slash("/context", sees="tokens are used", plain=""),
     "Esc Esc": Keys(("escape", "escape"), sees="Checkpoints"),
     "!ls": Keys(("exclamation_mark", "l", "s", "enter"), sees="$ ls"),
@@ -310,12 +321,12 @@ SCENARIOS: Mapping[str, Task | Command | File | Stored | Slash | Keys] = {
     "\\ Enter": Keys(("a", "backslash", "enter", "b"), sees="› a\n   b"),
     "/vim": Slash("/vim", sees="INSERT", plain="no vim keys"),
     "/theme": Slash("/theme", sees="high-contrast", plain="terminal's colours"),
-    "/themes": Slash("/themes", sees="high-contrast"),
+    "/themes": Same("themes", like="theme"),
     "/statusline": Slash("/statusline", sees="ui.status_line", plain="ui.status_line"),
     "/editor": Slash("/editor", sees="Could not use the editor", plain="opens no editor"),
     "/memory": Slash("/memory", sees="Rules files", plain=""),
     "/permissions": Slash("/permissions edits", sends="SwitchApproval", plain=""),
-    "/approvals": Slash("/approvals edits", sends="SwitchApproval", plain=""),
+    "/approvals": Same("approvals", like="permissions"),
     "/plan": Slash("/plan", sees="Use /permissions plan", plain="Use /permissions plan"),
     "Shift+Tab": Keys(("shift+tab",), sends="SwitchApproval"),
     "/undo": Slash("/undo", sees="Nothing to undo", plain="Nothing to undo"),
@@ -378,9 +389,9 @@ def test_what_a_row_offers_exists(row: Row):
                 assert word in slashes
 
 
-@pytest.mark.parametrize("scenario", _of(Task, Command, File, Stored, Call))
+@pytest.mark.parametrize("scenario", _of(Task, Command, File, Stored, Call, Same))
 def test_a_command_line_or_file(
-    scenario: Task | Command | File | Stored | Call, rookery: Installed
+    scenario: Task | Command | File | Stored | Call | Same, rookery: Installed
 ):
     scenario.run(rookery)
 

@@ -52,13 +52,6 @@ def test_a_run_ends_with_its_exit_code_and_status(
     assert result["success"] is (number == 0)
 
 
-def test_changes_in_an_untrusted_folder_are_denied(fresh: Installed):
-    done = fresh.run("-a", "--output-format", "json", *fresh.script(WRITE * 9), "go")
-    assert (done.returncode, json.loads(done.stdout)["code"]) == (5, "policy_denied")
-    assert "is not trusted" in json.loads(done.stdout)["error"]
-    assert not (fresh.workspace / "a.txt").exists()
-
-
 def test_a_run_with_only_refused_changes_is_not_a_success(rookery: Installed):
     flags = ["-p", "-a", "--output-format", "json"]
     done = rookery.run(*flags, *rookery.script(WRITE + FINISH), "go")
@@ -88,17 +81,18 @@ def test_a_run_with_some_refused_changes_says_so(rookery: Installed):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "number", "code"),
+    ("arguments", "number", "code", "form"),
     [
-        (["--provider", "openai", "go"], 3, "auth_failed"),
-        (["--nosuch", "go"], 2, "usage"),
-        (["--cd", "src", "go"], 2, "usage"),
-        (["login"], 2, "usage"),
-        (["--timeout", "soon", "go"], 2, "usage"),
-        (["-c"], 2, "usage"),
+        (["--provider", "openai", "go"], 3, "auth_failed", "json"),
+        (["--provider", "openai", "go"], 3, "auth_failed", "stream-json"),
+        (["--nosuch", "go"], 2, "usage", "json"),
+        (["--nosuch", "go"], 2, "usage", "stream-json"),
+        (["--cd", "src", "go"], 2, "usage", "json"),
+        (["login"], 2, "usage", "json"),
+        (["--timeout", "soon", "go"], 2, "usage", "json"),
+        (["-c"], 2, "usage", "json"),
     ],
 )
-@pytest.mark.parametrize("form", ["json", "stream-json"])
 def test_a_failure_before_the_start_is_a_result_too(
     arguments: list[str], number: int, code: str, form: str, rookery: Installed
 ):

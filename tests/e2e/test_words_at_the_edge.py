@@ -4,7 +4,7 @@ import json
 import re
 
 from llm_server import LlmServer, call, finish, say
-from support.model_words import DONE, shell
+from support.model_words import DONE
 from support.terminal_session import Installed, at
 
 WORDS = "The quick brown fox jumps over the lazy dog while everybody else looks on. "
@@ -64,17 +64,3 @@ def test_stream_json_has_the_question_and_the_automatic_answer(rookery: Installe
     (asked,) = [e["tool_use"]["input"] for e in events if "tool_use" in e]
     (reported,) = [e["tool_result"]["output"] for e in events if "tool_result" in e]
     assert (asked["question"], "blue" in reported) == ("Which colour?", True)
-
-
-def test_reading_a_hidden_file_is_refused_without_a_question(rookery: Installed):
-    (rookery.workspace / ".rookeryignore").write_text("secret\n")
-    (rookery.workspace / "secret").write_text("kept\n")
-    command = shell("cat secret")
-    with (
-        LlmServer([command], [finish()]) as server,
-        rookery.terminal(*at(server), "go") as terminal,
-    ):
-        assert "Approve?" not in terminal.wait_for(DONE)
-        terminal.type("")
-        assert terminal.exit_code() == 0
-    assert "secret is hidden from you by the user" in json.dumps(server.requests[-1].body)

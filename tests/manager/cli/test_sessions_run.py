@@ -26,11 +26,6 @@ WAITS = """\
 FAILS = """\
 - fail: {kind: bad_key, message: "401 The key has expired.", status: 401}
 """
-EVIL = """\
-- say: "\\e]0;owned\\a\\u202eword\\nline two"
-  calls:
-  - {tool: attempt_completion, arguments: {result: "\\e[2Jgone"}}
-"""
 
 
 def test_start_prints_the_id_and_the_session_keeps_running(shell: Shell):
@@ -111,13 +106,6 @@ def test_a_failed_session_gives_the_reason_and_is_in_the_inbox(shell: Shell):
     assert code == 3
     assert "failed (401 The key has expired.)" in out
     assert f"rookery sessions retry {session_id[:8]}" in shell.run("inbox")[1]
-
-
-def test_control_characters_from_the_model_are_escaped(shell: Shell):
-    shell.plays(EVIL)
-    _, out, _ = shell.run("follow", shell.start())
-    assert "␛]0;owned␇<U+202E>word\nline two\n" in out
-    assert "✔ ␛[2Jgone" in out
 
 
 def test_sessions_can_be_stopped_and_resumed(shell: Shell):

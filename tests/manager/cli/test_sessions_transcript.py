@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,6 +57,16 @@ def test_text_is_printed_as_it_streams():
     assert reported(transcript) == "o\nthree"
     assert reported(transcript) == ""
     assert reported(transcript, finish=True) == "\n"
+
+
+@pytest.mark.parametrize("say", ["text", "command_output", "completion_result"])
+def test_control_characters_from_the_model_are_escaped(say: str):
+    transcript = FollowedTranscript()
+    evil = "\x1b]0;owned\a\u202eword\n\x1b[2Jline two"
+    transcript.apply(news(added=[said(1, "Do it"), said(2, evil, say=say)]))
+    printed = reported(transcript, finish=True)
+    assert "␛]0;owned␇<U+202E>word\n" in printed
+    assert "␛[2Jline two" in printed
 
 
 def test_command_output_is_printed_line_by_line():

@@ -28,17 +28,17 @@ def side(tab: Tab):
 
 
 def test_results_are_marked_as_read_together_and_the_inbox_is_filtered(tab: Tab, manager: Manager):
-    for number in range(3):
+    for number in range(2):
         manager.at(manager.start(f"Do {number}", [finish(f"Did {number}.")]), "completed")
     refused = status(400, problem("No such thing.", "invalid_request_error"))
     manager.at(manager.start("Fail", refused), "error")
     manager.at(manager.start("Ask", [command("touch asked")], [finish()]), "waiting_approval")
     tab.go("inbox")
     cards = tab.page.locator(".inbox-card")
-    expect(cards).to_have_count(5)
+    expect(cards).to_have_count(4)
     groups = tab.page.get_by_role("main").get_by_role("region")
     expect(groups.get_by_role("heading", level=2)).to_contain_text(
-        ["Questions 1", "Failed 1", "Done 3"]
+        ["Questions 1", "Failed 1", "Done 2"]
     )
     filters = tab.page.get_by_role("group", name="Filter")
     filters.get_by_role("button", name="Failed").click()
@@ -51,7 +51,7 @@ def test_results_are_marked_as_read_together_and_the_inbox_is_filtered(tab: Tab,
     expect(cards).to_have_count(2)
     assert [row["unread"] for row in manager.rows().values() if row["state"] == "completed"] == [
         False
-    ] * 3
+    ] * 2
 
 
 def test_a_destructive_command_needs_a_second_key(tab: Tab, manager: Manager, project: Project):
@@ -77,25 +77,25 @@ def test_a_destructive_command_needs_a_second_key(tab: Tab, manager: Manager, pr
     assert not old.exists()
 
 
-def test_five_waiting_sessions_are_answered_one_by_one_with_keys(
+def test_waiting_sessions_are_answered_one_by_one_with_keys(
     tab: Tab, manager: Manager, project: Project
 ):
-    prompts = [f"Wait {number}" for number in range(5)]
+    prompts = [f"Wait {number}" for number in range(3)]
     for prompt in prompts:
         session = manager.start(prompt, [command(f"touch '{prompt}'")], [finish()])
         manager.at(session, "waiting_approval")
     tab.go("inbox")
-    for left in range(5, 0, -1):
+    for left in range(3, 0, -1):
         waiting = tab.page.get_by_role("region", name="Questions").locator(".inbox-card")
         expect(waiting).to_have_count(left)
-        if left < 5:
+        if left < 3:
             tab.page.keyboard.press("j")
         expect(tab.page.locator(".inbox-card .key", has_text="a")).to_have_count(1)
         expect(waiting.first.get_by_role("button", name="Approve")).to_be_enabled()
         tab.page.evaluate("() => new Promise((done) => setTimeout(done, 1000))")
         tab.page.keyboard.press("a")
         expect(waiting).to_have_count(left - 1)
-    until(lambda: all((project.path / each).exists() for each in prompts), "five files")
+    until(lambda: all((project.path / each).exists() for each in prompts), "three files")
 
 
 def test_a_question_of_a_killed_process_can_be_answered_after_a_retry(tab: Tab, manager: Manager):

@@ -209,16 +209,6 @@ def test_the_run_script_is_started_linked_and_its_log_shown(
     expect(panel(tab)).to_contain_text("Not running")
 
 
-def test_a_session_is_opened_in_the_users_editor(tab: Tab, manager: Manager, project: Project):
-    session = manager.start("Edit", [finish("Done.")], where="worktree", auto_approve=True)
-    folder = manager.at(session, "completed")["workspace"]
-    tab.open(session)
-    tab.menu("Open in editor")
-    expect(tab.page.locator(".toast").last).to_contain_text("in Sublime Text")
-    opened = project.folder / "opened"
-    assert until(lambda: opened.exists() and opened.read_text()) == f"{folder}\n"
-
-
 def test_calls_that_only_look_collapse_to_one_line(tab: Tab, manager: Manager):
     session = manager.start(
         "Look around",
@@ -283,7 +273,9 @@ def test_a_worktree_shows_its_pull_request_and_brings_its_comments_to_the_sessio
     dialog.get_by_role("button", name="Cancel").click()
 
 
-def test_a_worktree_is_updated_from_its_parent_branch(tab: Tab, manager: Manager, project: Project):
+def test_a_worktree_is_updated_from_its_parent_branch_and_opened_in_the_users_editor(
+    tab: Tab, manager: Manager, project: Project
+):
     session = manager.start("Behind", [finish("Done.")], where="worktree", auto_approve=True)
     folder = manager.at(session, "completed")["workspace"]
     project.commit({"newer.txt": "newer\n"})
@@ -293,3 +285,8 @@ def test_a_worktree_is_updated_from_its_parent_branch(tab: Tab, manager: Manager
     tab.page.get_by_role("menuitem", name="Update from main (merge)").click()
     expect(tab.page.locator(".toast").last).to_contain_text("now has all of main")
     assert (Path(folder) / "newer.txt").read_text() == "newer\n"
+    tab.open(session)
+    tab.menu("Open in editor")
+    expect(tab.page.locator(".toast").last).to_contain_text("in Sublime Text")
+    opened = project.folder / "opened"
+    assert until(lambda: opened.exists() and opened.read_text()) == f"{folder}\n"
