@@ -99,8 +99,3 @@ def test_what_a_change_means(fields: dict[str, object], expected: ScopeEffect):
 )
 def test_the_policy_counts(policy: Policy, expected: ScopeEffect):
     assert effect(policy) is expected
-
-
-def test_an_intent_that_is_gone_is_lost():
-    found = change(IntentDefinition(INTENT, POLICY), None, now=NOW)
-    assert (found.effect, found.reason) == (LOST, "removed")

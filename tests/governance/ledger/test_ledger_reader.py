@@ -103,7 +103,6 @@ LINEAGE = {
     "timestamp": "2026-02-01T00:00:00Z",
     "intent_id": "INT-007",
     "mutation_class": "AST_REFACTOR",
-    "vcs": {"revision_id": "abc"},
     "files": [
         {
             "relative_path": "src/a.ts",
@@ -125,7 +124,7 @@ def test_a_line_of_the_lineage_is_mapped():
     [file] = record.files
     assert (file.path, file.ranges[0].end) == ("src/a.ts", 3)
     assert (record.intent_id, record.model_id, record.contributor) == ("INT-007", "p/m", "ai")
-    assert (record.revision, record.related[0].url, record.chained) == ("abc", "REQ-001", False)
+    assert (record.related[0].url, record.chained) == ("REQ-001", False)
 
 
 def test_two_objects_on_one_line_are_two_records():

@@ -10,12 +10,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from msgspec.structs import fields
 
 from rookery.governance.intents.intent import (
-    Constraint,
-    Criterion,
     Intent,
     IntentBudget,
     IntentPermissions,
@@ -63,28 +61,19 @@ class IntentDefinition(Struct, frozen=True):
     policy: Policy
 
 
-def change(
-    old: IntentDefinition,
-    new: IntentDefinition | None,
-    *,
-    now: datetime,
-) -> IntentChange:
-    """Compare two definitions. `new` is None if the intent was removed or has errors."""
-    if new is None:
-        return IntentChange(effect=ScopeEffect.LOST, fields=("intent",), reason="removed")
+def change(old: IntentDefinition, new: IntentDefinition, *, now: datetime) -> IntentChange:
+    """Compare two definitions."""
     if new.intent.status is not IntentStatus.IN_PROGRESS:
-        return IntentChange(
-            effect=ScopeEffect.LOST, fields=("status",), reason=str(new.intent.status)
-        )
+        reason = str(new.intent.status)
+        return IntentChange(effect=ScopeEffect.LOST, fields=("status",), reason=reason)
     if expired(new.intent, now):
         return IntentChange(effect=ScopeEffect.LOST, fields=("budget",), reason="expired")
-    effects = _effects(old, new)
-    fields = tuple(effects)
+    stricter = _changed_fields(old, new)
+    fields = tuple(stricter)
     if not fields:
         return IntentChange(effect=ScopeEffect.NONE)
-    if ScopeEffect.WIDENED in effects.values():
-        return IntentChange(effect=ScopeEffect.WIDENED, fields=fields)
-    return IntentChange(effect=ScopeEffect.NARROWED, fields=fields)
+    effect = ScopeEffect.NARROWED if all(stricter.values()) else ScopeEffect.WIDENED
+    return IntentChange(effect=effect, fields=fields)
 
 
 def difference(old: IntentDefinition, new: IntentDefinition) -> tuple[str, ...]:
@@ -95,74 +84,58 @@ def difference(old: IntentDefinition, new: IntentDefinition) -> tuple[str, ...]:
     return (*removed, *added) or (UNCHANGED,)
 
 
-def _effects(old: IntentDefinition, new: IntentDefinition) -> dict[str, ScopeEffect]:
-    """The effect of each field that differs."""
+def _changed_fields(old: IntentDefinition, new: IntentDefinition) -> dict[str, bool]:
+    """The fields that differ, with whether the new value is certainly a restriction."""
     a, b = old.intent, new.intent
-    found = {
-        "owned_scope": _scope_effect(a.owned_scope, b.owned_scope),
-        "constraints": _list_effect(a.constraints, b.constraints),
-        "acceptance_criteria": _list_effect(a.acceptance_criteria, b.acceptance_criteria),
-        "permissions": _permissions_effect(a.permissions, b.permissions),
-        "budget": _budget_effect(a.budget, b.budget),
-        "parent": ScopeEffect.NONE if a.parent == b.parent else ScopeEffect.WIDENED,
-        "policy": _policy_effect(old.policy, new.policy),
+    restricts = {
+        "owned_scope": _is_within(b.owned_scope, a.owned_scope),
+        "constraints": set(a.constraints) <= set(b.constraints),
+        "acceptance_criteria": set(a.acceptance_criteria) <= set(b.acceptance_criteria),
+        "permissions": _are_stricter(a.permissions, b.permissions),
+        "budget": _is_smaller(a.budget, b.budget),
+        "parent": False,
+        "policy": _is_stricter(old.policy, new.policy),
     }
-    return {field: effect for field, effect in found.items() if effect is not ScopeEffect.NONE}
+    before, after = _values(old), _values(new)
+    return {name: yes for name, yes in restricts.items() if before[name] != after[name]}
 
 
-def _scope_effect(old: Sequence[str], new: Sequence[str]) -> ScopeEffect:
-    if set(old) == set(new):
-        return ScopeEffect.NONE
+def _values(definition: IntentDefinition) -> dict[str, object]:
+    intent = definition.intent
+    scope = set(intent.owned_scope)  # the order does not matter
+    return {**structs.asdict(intent), "owned_scope": scope, "policy": definition.policy}
+
+
+def _is_within(new: Sequence[str], old: Sequence[str]) -> bool:
     try:
-        return ScopeEffect.NARROWED if within(new, old) else ScopeEffect.WIDENED
+        return within(new, old)
     except PatternError:
-        return ScopeEffect.WIDENED
+        return False
 
 
-def _list_effect(
-    old: Sequence[Constraint] | Sequence[Criterion], new: Sequence[Constraint] | Sequence[Criterion]
-) -> ScopeEffect:
-    if tuple(old) == tuple(new):
-        return ScopeEffect.NONE
-    return ScopeEffect.NARROWED if set(old) <= set(new) else ScopeEffect.WIDENED
-
-
-def _permissions_effect(old: IntentPermissions, new: IntentPermissions) -> ScopeEffect:
-    if old == new:
-        return ScopeEffect.NONE
+def _are_stricter(old: IntentPermissions, new: IntentPermissions) -> bool:
     before, after = set(old.deny), set(new.deny)
-    stricter = (
+    return (
         set(new.allow) <= set(old.allow)
         and before <= after
         and set(old.ask) <= set(new.ask) | after
     )
-    return ScopeEffect.NARROWED if stricter else ScopeEffect.WIDENED
 
 
-def _budget_effect(old: IntentBudget, new: IntentBudget) -> ScopeEffect:
-    if old == new:
-        return ScopeEffect.NONE
-    pairs = (
-        (old.max_files, new.max_files),
-        (old.max_changed_lines, new.max_changed_lines),
-        (old.max_tool_calls, new.max_tool_calls),
-        (old.expires_at, new.expires_at),
-    )
-    return ScopeEffect.NARROWED if all(_is_lower(a, b) for a, b in pairs) else ScopeEffect.WIDENED
+def _is_smaller(old: IntentBudget, new: IntentBudget) -> bool:
+    limits = (each.name for each in fields(IntentBudget))
+    return all(_is_lower(getattr(old, limit), getattr(new, limit)) for limit in limits)
 
 
 def _is_lower(old: Any, new: Any) -> bool:
     return old is None or (new is not None and new <= old)
 
 
-def _policy_effect(old: Policy, new: Policy) -> ScopeEffect:
-    if old == new:
-        return ScopeEffect.NONE
-    stricter = set(old.protect) <= set(new.protect) and all(
+def _is_stricter(old: Policy, new: Policy) -> bool:
+    return set(old.protect) <= set(new.protect) and all(
         order.index(getattr(old, key)) <= order.index(getattr(new, key))
         for key, order in _FROM_LOOSE_TO_STRICT.items()
     )
-    return ScopeEffect.NARROWED if stricter else ScopeEffect.WIDENED
 
 
 def _lines(definition: IntentDefinition) -> Iterator[str]:

@@ -25,7 +25,6 @@ class TracedRecord(Struct, frozen=True, kw_only=True):
     kind: str
     writer: str = ""
     task_id: str = ""
-    parent_task_id: str = ""
     turn: int | None = None
     intent_id: str = ""
     intent_rev: int | None = None
@@ -48,8 +47,6 @@ class TracedRecord(Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     approved_by: str = ""
     approval: str = ""
-    revision: str = ""
-    """The revision that line numbers refer to, or that the work started from."""
     stream: str = ""
     seq: int = -1
     prev: str = ""
@@ -94,14 +91,12 @@ def parse_record(record: dict[str, Any]) -> TracedRecord:
     contributor = _object(first.get("contributor")) or _object(record.get("contributor"))
     error, command = _object(own.get("error")), _object(own.get("command"))
     approval = _object(own.get("approval"))
-    base, vcs = _object(own.get("base")), _object(record.get("vcs"))
     return TracedRecord(
         id=_text(record.get("id")),
         time=_text(record.get("timestamp")),
         kind=_text(own.get("kind")) or ("mutation" if files else "event"),
         writer=_text(_object(record.get("tool")).get("name")),
         task_id=_text(own.get("task_id")) or _text(first.get("url")).removeprefix("urn:task:"),
-        parent_task_id=_text(own.get("parent_task_id")),
         turn=_number(own.get("turn")),
         intent_id=_text(own.get("intent_id")) or _foreign_intent(record, first),
         intent_rev=_number(own.get("intent_rev")),
@@ -122,7 +117,6 @@ def parse_record(record: dict[str, Any]) -> TracedRecord:
         exit_code=_number(command.get("exit_code")),
         approved_by=_text(approval.get("by")),
         approval=_text(approval.get("answer")),
-        revision=_text(vcs.get("revision") or vcs.get("revision_id") or base.get("revision")),
         stream=_text(own.get("stream")),
         seq=-1 if _number(own.get("seq")) is None else int(own["seq"]),
         prev=_text(own.get("prev")),
