@@ -1,13 +1,17 @@
 """Queries to a host, and the commands it refuses."""
 
 import os
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
+import anyio.to_thread
 import pytest
 
+from rookery.app.host_queries import Answers
 from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice, choose_model
 from rookery.core.asks import AskKind
@@ -21,7 +25,17 @@ from rookery.core.commands import (
     SwitchMode,
     SwitchModel,
 )
-from rookery.core.facts import ApprovalSwitched, Asked, Event, ModelSwitched, RequestStarted
+from rookery.core.event_list import EventList
+from rookery.core.facts import (
+    ApprovalSwitched,
+    Asked,
+    Event,
+    Fact,
+    ModelSwitched,
+    RequestStarted,
+    TaskOpened,
+)
+from rookery.core.folds.view_start import view_start
 from rookery.core.queries import (
     AskAbout,
     AskCommands,
@@ -31,6 +45,7 @@ from rookery.core.queries import (
     AskPaths,
     AskRehearsal,
     AskTasks,
+    AskViewStart,
     FileDifference,
     FoundPath,
     RestoreRehearsal,
@@ -40,6 +55,7 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.platform.user_folders import find_places
 from rookery.protocol.codec import Host
 from rookery.storage.sessions import TaskStore
+from support.long_log import numbered, turns
 
 pytestmark = pytest.mark.anyio
 
@@ -278,3 +294,34 @@ async def test_a_closed_task_id_cannot_be_opened_again(tmp_path: Path):
             [event async for event in host.follow("t")]
         with pytest.raises(CommandRejected, match=r"was closed\. Reopen it, or use another id"):
             await host.send(OpenTask(task_id="t", text="Make another."))
+
+
+class JournalOfTest:
+    """An engine with one session, whose journal is read only when the test allows it."""
+
+    def __init__(self, facts: Sequence[Fact]) -> None:
+        self._stored = numbered(facts)
+        self.is_read, self.may_read = threading.Event(), threading.Event()
+
+    def events(self, task_id: str) -> EventList:
+        return EventList(codes=EventList(self._stored).codes, stored=self._read)
+
+    def _read(self, places: Iterable[int]) -> list[Event]:
+        self.is_read.set()
+        assert self.may_read.wait(30), "the event loop was held"
+        return [self._stored[place] for place in places]
+
+
+async def test_a_host_goes_on_while_it_looks_for_the_start_of_a_long_session():
+    journal = JournalOfTest([TaskOpened(text="go"), *turns(1, 3_000)])
+    answers = Answers(cast(Any, journal), cast(Any, None))
+    found: list[object] = []
+
+    async def ask() -> None:
+        found.append(await answers.to(AskViewStart(task_id="t")))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await anyio.to_thread.run_sync(journal.is_read.wait)
+        journal.may_read.set()
+    assert found == [view_start(journal.events("t"))]

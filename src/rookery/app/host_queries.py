@@ -1,6 +1,7 @@
 """The answers to what clients ask: looked up, nothing is changed."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -37,11 +38,12 @@ from rookery.core.queries import (
     KnownTask,
     Permissions,
     RestoreRehearsal,
+    ViewStart,
 )
 from rookery.core.text.characters import best_matches
 from rookery.core.text.text_lines import line_diff
 from rookery.engine.engine import Engine
-from rookery.errors import CommandRejected, RookeryError
+from rookery.errors import CommandRejected, RookeryError, StorageError
 
 if TYPE_CHECKING:
     from rookery.app.local_host import HostParts
@@ -84,11 +86,18 @@ class Answers:
             case AskDifferences(task_id=task_id, since=since, until=until):
                 return await self._differences(task_id, since, until)
             case AskViewStart(task_id=task_id, upto=upto):
-                return view_start(self._engine.events(task_id), upto=upto)
+                return await self._view_start(task_id, upto)
             case AskRehearsal(task_id=task_id, to=to, overwrite=overwrite):
                 return await self._rehearsal(task_id, to, overwrite)
             case _:
                 raise CommandRejected(f"This host cannot answer {type(query).__name__}.")
+
+    async def _view_start(self, task_id: str, upto: int | None) -> ViewStart:
+        events = self._engine.events(task_id).copy()
+        try:
+            return await anyio.to_thread.run_sync(partial(view_start, events, upto=upto))
+        except (OSError, StorageError):  # its file was replaced or closed meanwhile
+            return view_start(self._engine.events(task_id), upto=upto)
 
     def _about(self) -> About:
         parts = self._parts
