@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import reduce
 from pathlib import Path
+from typing import TypeVar
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
@@ -29,7 +31,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.view import View, see
 from rookery.core.folds.view_start import view_start
-from rookery.core.queries import AskViewStart
+from rookery.core.queries import Asking, AskViewStart
 from rookery.errors import StorageError
 from rookery.tui.app import FullScreen
 from rookery.tui.task_controller import StartOptions
@@ -38,6 +40,7 @@ from support.scripted_host import ABOUT, ScriptedHost
 from support.tui_session import Play
 
 pytestmark = pytest.mark.anyio
+T = TypeVar("T")
 
 CHANGE: tuple[Fact, ...] = (
     CheckpointSaved(call_id="e", id="a"),
@@ -73,13 +76,18 @@ class LongHost(ScriptedHost):
 
 
 @asynccontextmanager
-async def shown(*facts: Fact) -> AsyncIterator[tuple[Play, LongHost]]:
-    host = LongHost()
+async def opened(host: LongHost, *facts: Fact) -> AsyncIterator[Play]:
     host.tell(*(facts or LONG))
     host.answer(AskViewStart, view_start(EventList(host.log), SHOWN, long=SHOWN))
     app = FullScreen(host, StartOptions(first=ReopenTask(task_id="t1"), home="/home/ada"))
     async with app.run_test(size=(80, 24)) as pilot:
-        played = Play(app, host, pilot)
+        yield Play(app, host, pilot)
+
+
+@asynccontextmanager
+async def shown(*facts: Fact) -> AsyncIterator[tuple[Play, LongHost]]:
+    host = LongHost()
+    async with opened(host, *facts) as played:
         await played.see("Step 399")
         await played.settle()
         yield played, host
@@ -153,6 +161,31 @@ async def test_screens_know_the_whole_session(command: str, found: str):
         await it.type(command)
         await it.press("enter")
         await it.until(lambda: len(it.app.screen_stack) > 1)
+        await it.see(found)
+
+
+class SlowHost(LongHost):
+    """Does not know yet where a session begins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.knows = anyio.Event()
+
+    async def query(self, query: Asking[T]) -> T:
+        if isinstance(query, AskViewStart):
+            await self.knows.wait()
+        return await super().query(query)
+
+
+@pytest.mark.parametrize(("line", "found"), [("/undo", "old.txt"), ("/find giraffe", "1 of 1")])
+async def test_commands_wait_until_the_start_is_known(line: str, found: str):
+    host = SlowHost()
+    async with opened(host) as it:
+        await it.type(line)
+        await it.press("enter")
+        await it.settle()
+        assert "Nothing to undo" not in it.screen
+        host.knows.set()
         await it.see(found)
 
 

@@ -62,6 +62,8 @@ class WatchedTask:
         self.task_id = task_id
         self.start = ViewStart()
         """Where the events begin: later in a long session, until the others are wanted."""
+        self.begun = anyio.Event()
+        """Set once `start` is known, or cannot be."""
         self.call_id = call_id
         self.parent = parent
         self.agent = ""
@@ -261,14 +263,18 @@ class Following:
         """Follow the task until it ends. Raises `CommandRejected` if it is not open."""
         self.forget()
         self.root = self._tasks[task_id] = task = WatchedTask(task_id)
-        task.begin_at(await start_of(self._host, task_id))
+        try:
+            task.begin_at(await start_of(self._host, task_id))
+        finally:
+            task.begun.set()
         await self._listen(task, task.start.seq)
 
     async def read_past(self) -> None:
         """Read the events of a long session before those that were shown first."""
+        if task := self.root:
+            await task.begun.wait()
         async with self._reading:
-            task = self.root
-            if task is None or not task.start.seq:
+            if task is None or self.root is not task or not task.start.seq:
                 return
             past = WatchedTask(task.task_id)
             stored = stored_events(self._host, task.task_id, 0, task.start.seq)

@@ -66,6 +66,11 @@ class Controller(Protocol):
         """Where the events of the session begin."""
         ...
 
+    @property
+    def misses_events(self) -> bool:
+        """Whether `events` lack older ones, or the start is not known yet."""
+        ...
+
     async def read_past(self) -> bool:
         """Read all events of the session, which takes seconds if there are very many. Returns
         False, after a toast, if they cannot be read."""

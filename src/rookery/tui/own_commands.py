@@ -45,7 +45,7 @@ class ScreenCommand(Struct, frozen=True):
     async def run(self, app: "App[Any]", controller: Controller, args: str = "") -> None:
         if self.whole and controller.task_id is None:
             controller.toast(NO_TASK, "warning")
-        elif self.whole and controller.start.seq:
+        elif self.whole and controller.misses_events:
             app.run_worker(self._run_when_read(app, controller, args))
         else:
             await self._run(app, controller, args)

@@ -196,6 +196,11 @@ class TaskController(App[RunEnd]):
     def start(self) -> ViewStart:
         return self._session.root.start if self._session.root else ViewStart()
 
+    @property
+    def misses_events(self) -> bool:
+        root = self._session.root
+        return root is not None and (bool(root.start.seq) or not root.begun.is_set())
+
     async def read_past(self) -> bool:
         if self.start.seq:
             self.toast("Reading the whole session…")
