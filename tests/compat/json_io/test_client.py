@@ -7,7 +7,7 @@ import pytest
 
 from rookery.compat.json_io.client import ExtensionClient
 from rookery.compat.json_io.client_state import AgentEvent, Emitter, Observable
-from rookery.compat.json_io.task_rows import Wire
+from rookery.compat.json_io.row_messages import Wire
 
 NAMES = list(AgentEvent)
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from rookery.compat.driver import StartSettings
 from rookery.compat.json_io.client import ExtensionClient
 from rookery.compat.json_io.messages import EngineMessages, title
+from rookery.compat.json_io.row_messages import Wire, as_message, read_row
 from rookery.compat.json_io.task_events import grants
-from rookery.compat.json_io.task_rows import PACE, SHORT, Wire, as_message, read_row
+from rookery.compat.json_io.task_rows import PACE, SHORT
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, Text, ToolCall
 from rookery.core.facts import (

@@ -11,7 +11,7 @@ import pytest
 from rookery.compat.json_io.carry_out import EngineRequests
 from rookery.compat.json_io.message_reader import read_request
 from rookery.compat.json_io.messages import EngineMessages
-from rookery.compat.json_io.task_rows import Wire
+from rookery.compat.json_io.row_messages import Wire
 from rookery.core import commands
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, Cancel, CloseTask, OpenTask, Speak, StopCommand

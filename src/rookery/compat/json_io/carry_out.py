@@ -24,7 +24,7 @@ from rookery.compat.json_io.lookups import (
 )
 from rookery.compat.json_io.message_reader import DriverMessage
 from rookery.compat.json_io.messages import EngineMessages, error, event
-from rookery.compat.json_io.task_rows import Wire
+from rookery.compat.json_io.row_messages import Wire
 from rookery.core import commands
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.blocks import Image

@@ -17,7 +17,7 @@ from rookery.compat.json_io.client_state import (
     StateStore,
     Stop,
 )
-from rookery.compat.json_io.task_rows import Wire
+from rookery.compat.json_io.row_messages import Wire
 from rookery.compat.structured_output.call_rows import output
 from rookery.core.message import AgentState, AgentStateInfo
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.compat.json_io.task_rows import Wire, read_row
+from rookery.compat.json_io.row_messages import Wire, read_row
 from rookery.core.asks import AskKind
 from rookery.core.message import AgentStateInfo, Message, detect
 

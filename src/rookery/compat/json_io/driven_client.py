@@ -26,7 +26,8 @@ from rookery.compat.driver import (
 from rookery.compat.json_io.carry_out import EngineRequests
 from rookery.compat.json_io.message_reader import BadMessage, read_request
 from rookery.compat.json_io.messages import EngineMessages, error, event
-from rookery.compat.json_io.task_rows import PACE, Wire
+from rookery.compat.json_io.row_messages import Wire
+from rookery.compat.json_io.task_rows import PACE
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rookery.compat.json_io.message_reader import REPLIES, DriverMessage
 from rookery.compat.json_io.messages import EngineMessages, WebviewQuestion
-from rookery.compat.json_io.task_rows import Wire
+from rookery.compat.json_io.row_messages import Wire
 from rookery.compat.structured_output.call_rows import output
 from rookery.core import commands
 from rookery.core.asks import Choice, Reply, reply_of, takes

@@ -21,7 +21,7 @@ from rookery.compat.control_stream.stream_commands import (
     Shape,
     of_type,
 )
-from rookery.compat.json_io.task_rows import Wire
+from rookery.compat.json_io.row_messages import Wire
 from rookery.core.asks import CHOICES, Reply
 from rookery.core.text.characters import whole_values
 

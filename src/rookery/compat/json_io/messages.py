@@ -14,6 +14,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rookery.compat.driver import StartSettings
+from rookery.compat.json_io.row_messages import Wire
 from rookery.compat.json_io.task_events import (
     PARTS,
     RunningCommands,
@@ -21,7 +22,7 @@ from rookery.compat.json_io.task_events import (
     history,
     state_fields,
 )
-from rookery.compat.json_io.task_rows import ShownTask, Wire
+from rookery.compat.json_io.task_rows import ShownTask
 from rookery.compat.structured_output.call_rows import output
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.facts import (

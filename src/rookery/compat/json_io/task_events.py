@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 
 from rookery.compat.driver import StartSettings
-from rookery.compat.json_io.task_rows import ShownTask, Wire
+from rookery.compat.json_io.row_messages import Wire
+from rookery.compat.json_io.task_rows import ShownTask
 from rookery.compat.structured_output.call_rows import output
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.facts import (

@@ -5,16 +5,14 @@ written each time, less often the longer it is: otherwise the output would grow 
 its length.
 """
 
-import json
-import re
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterable
+from typing import Any
 
 from msgspec import Struct
 
+from rookery.compat.json_io.row_messages import Wire, as_message, data_uri
 from rookery.compat.structured_output.call_rows import output
-from rookery.core.asks import AskKind, as_json
-from rookery.core.blocks import Image
+from rookery.core.asks import AskKind
 from rookery.core.facts import (
     Condensed,
     Event,
@@ -26,126 +24,8 @@ from rookery.core.facts import (
     TaskReopened,
     UserSpoke,
 )
-from rookery.core.folds.rows import PACED
 from rookery.core.folds.view import View, changes, see
 from rookery.core.message import Message
-from rookery.core.tool_traits import known_tools, traits_of
-
-Wire: TypeAlias = dict[str, Any]
-
-
-def as_message(row: Message, extra: Mapping[str, Any] | None = None) -> Wire:
-    """Return the row as a message. `extra` holds further fields."""
-    return output(
-        ts=row.ts,
-        type=row.type,
-        say=row.say,
-        ask=row.ask,
-        text=None if row.say == "condense_context" else _text(row),
-        images=[data_uri(image) for image in row.images] or None,
-        partial=True if row.partial else None,
-        isAnswered=True if row.answered else None,
-        isProtected=True if _is_protected(row) else None,
-        checkpoint={"from": "", "to": row.text} if row.say == "checkpoint_saved" else None,
-        title=row.title or None,
-        where=row.where or None,
-        notes=list(row.notes) or None,
-        rule=row.rule or None,
-        governance=_governance(row),
-        **(extra or {}),
-    )
-
-
-def _governance(row: Message) -> Wire | None:
-    if row.governance is None:
-        return None
-    fields = as_json(row.governance, approval_id=row.ask_id, binding=row.digest, diff=row.diff)
-    return cast(Wire, fields)
-
-
-def read_row(given: object) -> Message | None:
-    """Parse a message into a row, as far as the state depends on it; None if it is invalid."""
-    if not isinstance(given, Mapping):
-        return None
-    ts, type = given.get("ts"), given.get("type")
-    if isinstance(ts, bool) or not isinstance(ts, int | float) or type not in ("ask", "say"):
-        return None
-    return Message(
-        ts=cast(int, ts),  # other engines may send fractions
-        type=type,
-        say=_words(given.get("say")),
-        ask=_words(given.get("ask")),
-        content=_words(given.get("text")),
-        partial=given.get("partial") is True,
-        answered=given.get("isAnswered") is True,
-    )
-
-
-def data_uri(image: Image) -> str:
-    return f"data:{image.media_type};base64,{image.data}"
-
-
-def fields_in(text: str | None) -> Wire:
-    """Parse a JSON object; empty if the text is not one."""
-    try:
-        fields = json.loads(text or "")
-    except (ValueError, RecursionError):
-        return {}
-    return fields if isinstance(fields, dict) else {}
-
-
-def tool_name(name: str, payload: Mapping[str, Any] | None) -> str:
-    """Return the webview's name for a tool: from its payload, or a default while it is streamed."""
-    known = payload or {}
-    tool = known.get("tool")
-    return tool if isinstance(tool, str) else _arriving_name(name, known)
-
-
-def _arriving_name(name: str, known: Mapping[str, Any]) -> str:
-    if name not in known_tools():
-        return name
-    arriving = traits_of(name).arriving_name
-    return arriving.replace("TopLevel", "Recursive") if known.get("recursive") else arriving
-
-
-def _words(given: object) -> str | None:
-    return given if isinstance(given, str) else None
-
-
-def _text(row: Message) -> str | None:
-    """Return the text of a row. While a call is streamed, its tool name is translated."""
-    text = row.text
-    if row.say == "browser_action_result":
-        return _page(row)
-    if row.say == PACED and (seconds := re.search(r"\d+", text or "")):
-        return json.dumps({"seconds": int(seconds[0])})
-    called = _CALLED.match(text) if text and row.ask == AskKind.TOOL else None
-    if called is None or called[1] not in known_tools():
-        return text
-    fields = fields_in(text)
-    name = _arriving_name(called[1], fields)
-    return json.dumps({**fields, "tool": name}, ensure_ascii=False)
-
-
-def _page(row: Message) -> str:
-    """Return the browser's state in the fields that webviews read."""
-    url = _AT.match(row.text or "")
-    page = output(
-        currentUrl=url[1] if url else None,
-        logs=row.text,
-        screenshot=data_uri(row.images[0]) if row.images else None,
-    )
-    return json.dumps(page, ensure_ascii=False)
-
-
-_AT = re.compile(r"The browser is at (\S+)\.(?:\n|$)")
-_CALLED = re.compile(r'\{"tool": "(\w+)"')
-
-
-def _is_protected(row: Message) -> bool:
-    asks = row.ask == AskKind.TOOL and not row.partial
-    return asks and fields_in(row.text).get("isProtected") is True
-
 
 PACE = 0.05
 """Seconds between two updates of a short row that grows."""

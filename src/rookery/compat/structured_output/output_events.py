@@ -6,7 +6,7 @@ reports when an answer is needed; `json` has only complete rows.
 
 from collections.abc import Iterator, Sequence
 
-from rookery.compat.json_io.task_rows import tool_name
+from rookery.compat.json_io.row_messages import tool_name
 from rookery.compat.structured_output.call_rows import CallRows, Ids, Output, Speech, output
 from rookery.core.asks import AskKind, as_json, required_action
 from rookery.core.blocks import ToolCall
