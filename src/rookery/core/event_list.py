@@ -147,6 +147,8 @@ class EventList(CodedEvents):
     def read(self, places: Iterable[int]) -> Iterable[Event]:
         if isinstance(places, range) and places.step == 1 and places.start >= self._first:
             return self._newest[places.start - self._first : places.stop - self._first]
+        if isinstance(places, range) and places.step == 1 and places.stop <= self._first:
+            return self._stored(places) if self._stored else ()
         return self._mixed(places)
 
     def _mixed(self, places: Iterable[int]) -> Iterator[Event]:

@@ -205,8 +205,7 @@ def _usage_info(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False)
+_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 _LOOP_CONTINUES = (

@@ -82,10 +82,12 @@ class Rows(Sequence[R], Generic[R]):
 
     def find(self, ts: int) -> int | None:
         """The position of the row with this `ts`."""
-        if self._tail and self._tail[-1].ts == ts:
-            return len(self) - 1
-        position = bisect_left(self, ts, key=_ts)
-        return position if position < len(self) and self[position].ts == ts else None
+        tail, first = self._tail, self._count * PAGE
+        if tail and tail[0].ts <= ts:  # nearly always
+            place = bisect_left(tail, ts, key=_ts)
+            return first + place if place < len(tail) and tail[place].ts == ts else None
+        position = bisect_left(self, ts, hi=first, key=_ts)
+        return position if position < first and self[position].ts == ts else None
 
     def append(self, row: R) -> "Rows[R]":
         tail = (*self._tail, row)
@@ -194,15 +196,26 @@ class Sheet:
         partial: bool = False,
         call_id: str = "",
     ) -> Message:
-        row = self.new("say", kind, content)
-        return self.append(replace(row, images=images, partial=partial, call_id=call_id))
+        return self.append(
+            Message(
+                ts=self.event.ts,
+                seq=self.event.seq,
+                type="say",
+                say=kind,
+                content=content,
+                images=images,
+                partial=partial,
+                call_id=call_id,
+            )
+        )
 
     def append(self, row: Message) -> Message:
         """Add a row at the end, or after the open question is closed."""
         if self.question is not None:
             self._held = (*self._held, row)
             return row
-        row = replace(row, ts=max(row.ts, self._last_ts + 1))
+        if row.ts <= self._last_ts:
+            row = replace(row, ts=self._last_ts + 1)
         self._last_ts = row.ts
         self.rows = self.rows.append(row)
         self._watch(row)

@@ -140,7 +140,8 @@ class Transcript:
         other._copy_from(self)
         return other
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Event, *, going_back: bool = True) -> None:
+        """Take an event. Without `going_back`, a rewind to before it cannot be shown later."""
         self._sheet.event = event
         question = self._sheet.question
         if question is not None and settles(event.fact, row := self._sheet.row(question)):
@@ -150,7 +151,16 @@ class Transcript:
         self._apply(event.fact)
         self.state = state_with(self.state, event.fact)
         if event.fact.lasting:
-            self._past = (event.seq, self._kept())
+            self._past = (event.seq, self._kept()) if going_back else None
+
+    def let_go(self) -> list[Message]:
+        """Forget the rows before the one of the current request, and return them."""
+        assert self._request
+        rows = self._sheet.rows
+        place = rows.find(self._request.ts)
+        assert place is not None
+        self._sheet.rows = Rows(tail=tuple(rows.since(place)))
+        return rows[:place]
 
     def _apply(self, fact: Fact) -> None:
         sheet = self._sheet

@@ -7,6 +7,7 @@ of an event does not grow with the log or with a text.
 from collections.abc import Callable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from rookery.core.facts import (
     Event,
@@ -154,6 +155,21 @@ def see(view: View, event: Event) -> View:
         waiting_for=waiting_for,
         _transcript=transcript,
     )
+
+
+def take(view: View, event: Event) -> View:
+    """The same at less cost, for one of many stored events: the view before it cannot be used any
+    more, and a rewind to before it cannot be shown later."""
+    view._transcript.add(event, going_back=False)
+    return View(seq=event.seq, start=event.seq, _transcript=view._transcript)
+
+
+def settled_rows(view: View) -> tuple[list[Message], View]:
+    """The rows that only a rewind can change, when a request has just begun, and a view without
+    them, which shares no memory with this one."""
+    transcript = view._transcript.copy()
+    rows = transcript.let_go()
+    return rows, replace(view, _transcript=transcript)
 
 
 def changes(before: View, after: View) -> ViewChange:

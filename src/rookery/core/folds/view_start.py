@@ -48,6 +48,7 @@ _OPTIONS = (
     *(TaskOpened, TaskReopened, TaskClosed, Rewound, Answered, TodosChanged),
     *(ModeSwitched, ModelSwitched, ApprovalSwitched, IntentSelected, IntentCleared),
 )
+_CHANGING = {*_OPTIONS, RequestStarted}
 _ENDS = (
     *(AssistantSpoke, RequestFailed),
     *(StepCancelled, TaskClosed, TaskReopened, TaskFailed, Rewound),
@@ -142,6 +143,8 @@ def _state(events: CodedEvents) -> ViewState:
 
 def state_with(old: ViewState, fact: Fact) -> ViewState:
     """The state after one more fact."""
+    if type(fact) not in _CHANGING:
+        return old
     match fact:
         case TaskOpened(mode=mode, todos=todos):
             return replace(old, mode=mode, todos=todos)
