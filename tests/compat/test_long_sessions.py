@@ -1,18 +1,32 @@
 """A long session is continued without reading all of it, and looks as if all had been read."""
 
+import json
+from collections.abc import AsyncIterator, Iterable
 from functools import reduce
+from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 
 from rookery.compat.acp.updates import Announced, TaskUpdates
 from rookery.compat.control_stream.followed_task import StreamTask
+from rookery.compat.driver import OutputQueue
+from rookery.compat.json_io.driven_client import EngineMessagesClient
+from rookery.compat.json_io.lookups import before_message, checkpoint
 from rookery.compat.json_io.messages import EngineMessages
-from rookery.compat.structured_output.call_rows import Ids
+from rookery.compat.json_io.row_messages import CHECKPOINT, as_line, as_message
+from rookery.compat.json_io.task_rows import SEALED_AT_ONCE
+from rookery.compat.structured_output.call_rows import Ids, readable
 from rookery.compat.structured_output.output_events import DrivenOutput
+from rookery.compat.structured_output.writer import EncodedLines, Line
 from rookery.core.asks import AskKind
+from rookery.core.commands import ReopenTask
 from rookery.core.facts import (
     Asked,
+    CheckpointSaved,
     Condensed,
+    Event,
     Rewound,
     TaskReopened,
     Todo,
@@ -20,9 +34,10 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.folds.view import View, see
+from rookery.core.message import Message
 from rookery.core.queries import About, AskViewStart, ViewStart
 from rookery.protocol.late_view import view_before
-from support.long_log import long_log, turn
+from support.long_log import long_log, turn, turns
 from support.scripted_host import ScriptedHost
 
 LATE = (
@@ -97,3 +112,96 @@ def test_the_rows_of_a_stored_session_are_compared_once():
     lines = messages.catch_up(0.0)
     whole = reduce(see, known, View())
     assert [line["ts"] for line in lines] == [row.ts for row in whole.messages]
+
+
+def decoded(lines: Iterable[Line]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for line in lines:
+        whole = b"".join(line.pieces).split(b"\n") if isinstance(line, EncodedLines) else ()
+        found += map(json.loads, whole) if whole else [line]
+    return found
+
+
+def stored_session(known: Iterable[Event]) -> EngineMessages:
+    messages = EngineMessages(About())
+    messages.drive("t")
+    for event in known:
+        messages.see("t", event, 0.0)
+    return messages
+
+
+def test_json_io_writes_all_rows_of_a_long_session_and_keeps_the_old_ones_as_json():
+    known, _ = long_log(*LATE)
+    whole = [as_message(row) for row in reduce(see, known, View()).messages]
+    messages = stored_session(known)
+    assert messages.task is not None
+    assert len(messages.task.view.messages) <= SEALED_AT_ONCE + 1
+    written = decoded(messages.catch_up(0.0))
+    assert [{**line, **_condensation(line)} for line in written] == [
+        {**line, **_condensation(line)} for line in whole
+    ]
+    assert decoded(messages.show_again()) == written
+    state, _ = decoded(messages.launch(()))
+    assert state["state"]["clineMessages"] == written
+
+
+def _condensation(line: dict[str, Any]) -> dict[str, Any]:
+    """The tokens of a condensation are known to the task, not to its row."""
+    return {"contextCondense": None} if line.get("say") == "condense_context" else {}
+
+
+def test_a_driver_finds_old_rows_of_a_long_session():
+    saved = CheckpointSaved(call_id="c1", id="a" * 40)
+    known, _ = long_log(saved, *turns(3_000, 5_500))
+    messages = stored_session(known)
+    messages.catch_up(0.0)
+    assert messages.task is not None
+    [row] = (each for each in reduce(see, known, View()).messages if each.say == CHECKPOINT)
+    assert checkpoint(messages, row.ts) == row.seq
+    assert before_message(messages, row.ts) == row.seq - 1
+    assert [*messages.task.checkpoints(0)] == [row.seq]
+    assert messages.task.row(row.ts + 1) is None
+
+
+@pytest.mark.anyio
+async def test_a_rewind_in_a_long_session_removes_rows_that_were_written(tmp_path: Path):
+    known, _ = long_log(*LATE)
+    rewound = [event.fact for event in known] + [Rewound(to=4_001)]
+    host = ScriptedHost()
+    host.tell(*rewound[:-1])
+
+    async def lines() -> AsyncIterator[bytes]:
+        await anyio.wait_all_tasks_blocked()
+        host.tell(rewound[-1])
+        await anyio.wait_all_tasks_blocked()
+        yield b'{"type":"shutdown"}'
+
+    with (tmp_path / "output").open("wb") as output:
+        client = EngineMessagesClient(
+            lines(),
+            OutputQueue(output.fileno()),
+            exit_code=lambda end: 0,
+            first=ReopenTask(task_id="t1"),
+        )
+        await client.run(host)
+    rows: dict[int, dict[str, Any]] = {}
+    for line in map(json.loads, (tmp_path / "output").read_text(encoding="utf-8").splitlines()):
+        for gone in line["ts"] if line.get("event") == "messages_removed" else ():
+            del rows[gone]
+        rows |= {line["ts"]: line} if "say" in line or "ask" in line else {}
+    events = [event async for event in _first(host, len(rewound))]
+    assert [*rows.values()] == [as_message(row) for row in reduce(see, events, View()).messages]
+
+
+async def _first(host: ScriptedHost, count: int) -> AsyncIterator[Event]:
+    async for event in host.follow("t1"):
+        yield event
+        if event.seq == count:
+            break
+
+
+@pytest.mark.parametrize("text", ["ä\u2028\x7f\x1b[0m", "\ud800 half", '\x00\b\f"\\/', "1e-05 😀"])
+def test_a_row_is_the_same_json_whether_it_is_kept_as_json_or_not(text: str):
+    row = Message(ts=1, type="say", say="text", content=text, notes=(text,), answered=True)
+    assert as_line(row, {}).decode() == readable(as_line(row).decode())
+    assert json.loads(as_line(row, {"cost": 1e-05}))["cost"] == 1e-05

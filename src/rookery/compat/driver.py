@@ -8,6 +8,7 @@ import errno
 import os
 import select
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -17,7 +18,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from rookery.compat.structured_output.writer import JsonWriter, ReaderLeft
+from rookery.compat.structured_output.writer import EncodedLines, JsonWriter, Line, ReaderLeft
 from rookery.core.commands import CloseTask, misspelled_field
 from rookery.core.facts import Event
 from rookery.core.limits import FailureKind
@@ -87,7 +88,8 @@ class OutputQueue:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._kept = bytearray()
+        self._kept: deque[bytearray | memoryview] = deque()
+        """What the reader has not accepted: text, and pieces that are also kept elsewhere."""
         self._lost = False
         """Output is no longer possible; the error was raised once."""
         self._more = anyio.Event()
@@ -98,8 +100,18 @@ class OutputQueue:
         return self._descriptor
 
     def write(self, text: str) -> None:
-        if not self._lost:
-            self._kept += text.encode()
+        if self._lost:
+            return
+        last = self._kept[-1] if self._kept else None
+        if isinstance(last, bytearray):
+            last += text.encode()
+        else:
+            self._kept.append(bytearray(text.encode()))
+
+    def write_piece(self, piece: bytes) -> None:
+        """Write a piece without copying it."""
+        if piece and not self._lost:
+            self._kept.append(memoryview(piece))
 
     def flush(self) -> None:
         self._push()
@@ -123,14 +135,23 @@ class OutputQueue:
     def _push(self, seconds: float = 0.0) -> None:
         while self._kept and self._poll.poll(seconds * 1000):
             try:
-                sent = os.write(self._descriptor, self._kept[:PIECE])
+                sent = os.write(self._descriptor, self._kept[0][:PIECE])
             except BlockingIOError:  # the parent set O_NONBLOCK
                 return
             except ConnectionError:
                 raise
             except OSError as error:
                 raise self._lost_error(error) from error
-            del self._kept[:sent]
+            self._drop(sent)
+
+    def _drop(self, sent: int) -> None:
+        first = self._kept[0]
+        if sent == len(first):
+            self._kept.popleft()
+        elif isinstance(first, bytearray):
+            del first[:sent]
+        else:
+            self._kept[0] = first[sent:]
 
     def _lost_error(self, error: OSError) -> Exception:
         self._lost = True
@@ -255,15 +276,17 @@ class Wakeup:
     """Wakes waiting tasks whenever something has happened."""
 
     def __init__(self) -> None:
-        self._next = anyio.Event()
+        self._next: anyio.Event | None = None
 
     def notify(self) -> None:
-        self._next.set()
-        self._next = anyio.Event()
+        if self._next:
+            self._next.set()
+            self._next = None
 
     async def wait_for(self, condition: Callable[[], bool], seconds: float | None = None) -> None:
         with anyio.move_on_after(seconds):
             while not condition():
+                self._next = self._next or anyio.Event()
                 await self._next.wait()
 
 
@@ -274,10 +297,16 @@ class EventSender:
         self._queue = queue
         self._writer = JsonWriter(queue)
 
-    def send(self, events: Iterable[dict[str, Any]]) -> None:
-        self._writer.write(events)
+    def send(self, events: Iterable[Line]) -> None:
+        for each in events:
+            if isinstance(each, EncodedLines):
+                for piece in each.pieces:
+                    self._queue.write_piece(piece)
+                self._writer.end_line()
+            else:
+                self._writer.write([each])
 
-    def send_last(self, events: Iterable[dict[str, Any]]) -> None:
+    def send_last(self, events: Iterable[Line]) -> None:
         self.send(events)
         self._queue.empty(READ_SECONDS)
 

@@ -30,7 +30,11 @@ async def view_before(host: Host, task_id: str, view: View, event: Event) -> Vie
         return view
     assert isinstance(event.fact, Rewound)
     to = event.fact.to
-    view = view_from(await start_of(host, task_id, to))
+    return await view_at(host, task_id, view_from(await start_of(host, task_id, to)), to)
+
+
+async def view_at(host: Host, task_id: str, view: View, to: int) -> View:
+    """The view after event `to`, from an earlier one."""
     async with aclosing(stored_events(host, task_id, view.seq, to)) as events:
         async for each in events:
             view = see(view, each)

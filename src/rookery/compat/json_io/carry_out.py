@@ -25,6 +25,7 @@ from rookery.compat.json_io.lookups import (
 from rookery.compat.json_io.message_reader import DriverMessage
 from rookery.compat.json_io.messages import EngineMessages, error, event
 from rookery.compat.json_io.row_messages import Wire
+from rookery.compat.structured_output.writer import Line
 from rookery.core import commands
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.blocks import Image
@@ -50,7 +51,7 @@ class EngineRequests:
         host: Host,
         messages: EngineMessages,
         *,
-        send: Callable[[Sequence[Wire]], None],
+        send: Callable[[Sequence[Line]], None],
         follow: Callable[[str], None],
         beside: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
         ended: Callable[[str], Awaitable[None]],

@@ -26,9 +26,8 @@ from rookery.compat.driver import (
 from rookery.compat.json_io.carry_out import EngineRequests
 from rookery.compat.json_io.message_reader import BadMessage, read_request
 from rookery.compat.json_io.messages import EngineMessages, error, event
-from rookery.compat.json_io.row_messages import Wire
-from rookery.compat.json_io.task_rows import PACE
-from rookery.compat.structured_output.writer import ReaderLeft
+from rookery.compat.json_io.task_rows import PACE, ShownTask
+from rookery.compat.structured_output.writer import Line, ReaderLeft
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, ReopenTask
@@ -39,11 +38,13 @@ from rookery.core.facts import (
     PromptRefused,
     RequestFailed,
     RequestStarted,
+    Rewound,
 )
 from rookery.core.queries import AskAbout
 from rookery.errors import StorageError, first_error
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
+from rookery.protocol.late_view import goes_before, view_at
 from rookery.protocol.outcomes import code_of_failure
 
 TOO_LONG = f"Line {{number}} of the input is longer than {LONGEST} bytes, so it was not read."
@@ -125,6 +126,7 @@ class EngineMessagesClient:
             self._sender.send_last([error(f"{type(cause).__name__}: {cause}")])
 
     async def _drive(self, host: Host) -> RunEnd:
+        self._host = host
         self._messages = EngineMessages(await host.query(AskAbout()))
         async with anyio.create_task_group() as group:
             self._group: TaskGroup = group
@@ -199,7 +201,7 @@ class EngineMessagesClient:
             return DONE
         return unanswered(question.ask, state.root)
 
-    def _send(self, messages: Sequence[Wire]) -> None:
+    def _send(self, messages: Sequence[Line]) -> None:
         self._sender.send(messages)
         if self._messages.waits and not self._pacing:
             self._pacing = True
@@ -222,9 +224,14 @@ class EngineMessagesClient:
         self._group.start_soon(do)
 
     async def _on_event(self, task_id: str, happened: Event) -> None:
+        task = self._messages.tasks.get(task_id)
         if task_id == self._messages.root:
             self._watch(happened)
-        self._send(self._messages.see(task_id, happened, anyio.current_time()))
+        if task and goes_before(happened, task.view):
+            await self._go_back(task, happened)
+        replaying = self._messages.replaying
+        now = 0.0 if replaying else anyio.current_time()
+        self._send(self._messages.see(task_id, happened, now))
         match happened.fact:
             case ChildBegan(task_id=child) if child in self._messages.tasks:
                 self._followed.follow(child)
@@ -238,7 +245,14 @@ class EngineMessagesClient:
                 await self._requests.answers.handle_offer()
             case _:
                 pass
-        await self._answer_known()
+        if not replaying:
+            await self._answer_known()
+
+    async def _go_back(self, task: ShownTask, event: Event) -> None:
+        assert isinstance(event.fact, Rewound)
+        start, removed = task.sealed.cut(event.fact.to)
+        view = await view_at(self._host, task.task_id, start, event.fact.to)
+        task.go_back(view, removed)
 
     def _on_end(self, task_id: str) -> None:
         if task_id in self._messages.tasks:

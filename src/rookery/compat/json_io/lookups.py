@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rookery.compat.json_io.message_reader import REPLIES, DriverMessage
 from rookery.compat.json_io.messages import EngineMessages, WebviewQuestion
-from rookery.compat.json_io.row_messages import Wire
+from rookery.compat.json_io.row_messages import CHECKPOINT, Wire
 from rookery.compat.structured_output.call_rows import output
 from rookery.core import commands
 from rookery.core.asks import Choice, Reply, reply_of, takes
@@ -166,7 +166,7 @@ async def look_up(host: Host, messages: EngineMessages, message: DriverMessage) 
 def checkpoint(messages: EngineMessages, row: float) -> int:
     """Return the number of the event at which a checkpoint was saved."""
     saved = messages.task.row(int(row)) if messages.task else None
-    if saved is None or saved.say != "checkpoint_saved":
+    if saved is None or saved.say != CHECKPOINT:
         raise SettingsError(NO_CHECKPOINT)
     return saved.seq
 
@@ -179,7 +179,7 @@ def before_message(messages: EngineMessages, row: float) -> int:
     message = task.row(int(row))
     if message is None:
         raise SettingsError(NO_MESSAGE)
-    if message is task.view.messages[0]:
+    if message.seq == 1:
         raise SettingsError(FIRST_MESSAGE)
     return message.seq - 1
 
@@ -214,8 +214,7 @@ def _span(messages: EngineMessages, row: float | None, span: str) -> AskDifferen
     if task is None or messages.over:
         raise SettingsError(NO_TASK)
     at = checkpoint(messages, row) if row is not None else 0
-    saved = (row.seq for row in task.view.messages if row.say == "checkpoint_saved")
-    later = (seq for seq in saved if seq > at)
+    later = task.checkpoints(at)
     since, until = {
         "checkpoint": (at, next(later, None)),
         "from-init": (0, at or None),
@@ -301,11 +300,11 @@ def _review_dialog(messages: EngineMessages, given: Wire) -> Wire:
     """Return the dialog that the webview shows before a message is deleted or edited."""
     row, text = given["value"], given.get("editedMessageContent")
     after = before_message(messages, row)
-    rows = messages.task.view.messages if messages.task else ()
+    checkpoints = messages.task.checkpoints(after) if messages.task else ()
     return output(
         type=f"show{'Delete' if text is None else 'Edit'}MessageDialog",
         messageTs=row,
-        hasCheckpoint=any(each.say == "checkpoint_saved" and each.seq > after for each in rows),
+        hasCheckpoint=any(checkpoints),
         text=text,
         images=given.get("images") or None,
     )

@@ -8,6 +8,7 @@ A manager sees the rows of the session and the questions of its sub-tasks. A web
 at a time, the one that is working.
 """
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -16,6 +17,7 @@ from msgspec import Struct
 from rookery.compat.driver import StartSettings
 from rookery.compat.json_io.row_messages import Wire
 from rookery.compat.json_io.task_events import (
+    COUNTED,
     PARTS,
     RunningCommands,
     TaskEvents,
@@ -24,6 +26,7 @@ from rookery.compat.json_io.task_events import (
 )
 from rookery.compat.json_io.task_rows import ShownTask
 from rookery.compat.structured_output.call_rows import output
+from rookery.compat.structured_output.writer import Line
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.facts import (
     Asked,
@@ -98,7 +101,7 @@ class EngineMessages:
         self._versions = 0
         self._commands = RunningCommands()
         self._condensing = ""
-        self._events: dict[str, TaskEvents] = {}
+        self._events: defaultdict[str, TaskEvents] = defaultdict(TaskEvents)
 
     @property
     def tasks(self) -> Mapping[str, ShownTask]:
@@ -185,7 +188,7 @@ class EngineMessages:
         self._commands = RunningCommands()
         self._condensing = ""
 
-    def leave(self) -> list[Wire]:
+    def leave(self) -> list[Line]:
         """Stop driving the task, after it was closed."""
         self.drive("")
         self._tasks = {}
@@ -204,7 +207,7 @@ class EngineMessages:
                 lines.append({"type": "invoke", "invoke": "newChat"})
         return lines
 
-    def launch(self, tasks: tuple[KnownTask, ...]) -> list[Wire]:
+    def launch(self, tasks: tuple[KnownTask, ...]) -> list[Line]:
         """Return everything for a webview that was opened or reloaded."""
         self._launched = True
         return [self._snapshot(taskHistory=history(tasks)), {"type": "theme", "text": "{}"}]
@@ -214,7 +217,7 @@ class EngineMessages:
             return []
         return [{"type": "taskHistoryUpdated", "taskHistory": history(tasks)}]
 
-    def show_again(self) -> list[Wire]:
+    def show_again(self) -> list[Line]:
         return [self._snapshot()] if self._launched else self._lines(0.0, again=True)
 
     def choose(self, settings: StartSettings) -> list[Wire]:
@@ -233,22 +236,21 @@ class EngineMessages:
         task_id, self._condensing = self._condensing, ""
         return [{"type": "condenseTaskContextResponse", "text": task_id}]
 
-    def see(self, task_id: str, event: Event, now: float) -> list[Wire]:
+    def see(self, task_id: str, event: Event, now: float) -> list[Line]:
         """Return the lines for an event of the task or a sub-task."""
         task = self._tasks.get(task_id)
         if task is None:
             return []
         if self.replaying:
-            task.read(event)
-        else:
-            task.learn(event)
+            self._read(task, event)
+            return []
+        task.learn(event)
         self._track(task, event)
         ended = self._condensing and isinstance(event.fact, _CONDENSING_ENDS)
-        happened = [*self._events.setdefault(task_id, TaskEvents()).see(task, event)]
-        lines = [*(self.condensed() if ended else ()), *self.news(now)]
-        return lines if self.replaying else [*lines, *happened]
+        happened = [*self._events[task_id].see(task, event)]
+        return [*(self.condensed() if ended else ()), *self.news(now), *happened]
 
-    def catch_up(self, now: float) -> list[Wire]:
+    def catch_up(self, now: float) -> list[Line]:
         """Stop replaying: report what was read, and from now on everything as it happens."""
         self.replaying = False
         for task in self._tasks.values():
@@ -256,20 +258,20 @@ class EngineMessages:
         self._shown = ""
         return self.news(now)
 
-    def news(self, now: float) -> list[Wire]:
+    def news(self, now: float) -> list[Line]:
         """Return the rows that are due, and other changes."""
         if self.replaying:
             return []
         return list(self._webview_news(now)) if self._launched else self._lines(now)
 
-    def end_task(self, task_id: str, now: float) -> list[Wire]:
+    def end_task(self, task_id: str, now: float) -> list[Line]:
         """Report that a task has ended."""
         if task_id == self.root:
             self._over, self.cancelling, self.replaying = True, False, False
             self._tasks[task_id].catch_up()
             self._tasks = {task_id: self._tasks[task_id]}
             return self.news(now)
-        lines = [] if self._launched else self._lines(now)
+        lines: list[Line] = [] if self._launched else self._lines(now)
         if self._tasks.pop(task_id, None) and self._launched:
             lines.append(self._snapshot())
         return lines
@@ -282,10 +284,17 @@ class EngineMessages:
                 return None if settled else WebviewQuestion(task_id=task.task_id, row=row)
         return None
 
+    def _read(self, task: ShownTask, event: Event) -> None:
+        """Take a stored event, about which nothing is written before `catch_up`."""
+        task.read(event)
+        self._commands.see(task, event)
+        if isinstance(event.fact, COUNTED):
+            deque(self._events[task.task_id].see(task, event), maxlen=0)
+
     def _track(self, task: ShownTask, event: Event) -> None:
         self._commands.see(task, event)
         match event.fact:
-            case ChildBegan(task_id=child) if not self.replaying:
+            case ChildBegan(task_id=child):
                 self._tasks[child] = ShownTask(child)
             case Asked(ask=ask) if ask in _RESUMING and task.task_id == self.root:
                 self.cancelling = False
@@ -298,22 +307,23 @@ class EngineMessages:
             return [self.at_work] if self.at_work else []
         return list(self._tasks.values())
 
-    def _lines(self, now: float, *, again: bool = False) -> list[Wire]:
+    def _lines(self, now: float, *, again: bool = False) -> list[Line]:
         """Return each row as a line; of sub-tasks only the questions."""
-        lines: list[Wire] = []
+        lines: list[Line] = []
         self._commands.news()  # dropped: a manager reads the rows instead
         for task in self._tasks.values():
             rows = list(task.view.messages) if again else task.news(now)
             gone = task.gone()
             if task.task_id == self.root:
                 lines += [event("messages_removed", ts=gone)] if gone else []
+                lines += task.sealed_lines(again=again)
                 lines += [task.as_message(row) for row in rows]
             else:
                 asked = [row for row in rows if _is_question(row)]
                 lines += [{**task.as_message(row), "taskId": task.task_id} for row in asked]
         return lines
 
-    def _webview_news(self, now: float) -> Iterator[Wire]:
+    def _webview_news(self, now: float) -> Iterator[Line]:
         task = self.at_work
         if task is None:
             return
@@ -332,19 +342,20 @@ class EngineMessages:
             self._announced = question.row.ask_id
             yield {"type": "interactionRequired"}
 
-    def _snapshot(self, **more: object) -> Wire:
+    def _snapshot(self, **more: object) -> Line:
         task = self.at_work
         self._versions += 1
         self._shown = task.task_id if task else ""
         whole = {
             **state_fields(self.about, self.wanted, task),
-            "clineMessages": task.messages() if task else [],
+            "clineMessages": (rows := task.messages() if task else []),
             "clineMessagesSeq": self._versions,
             **more,
         }
         if task:
             task.parts.clear()
-        return {"type": "state", "state": whole}
+        line = {"type": "state", "state": whole}
+        return task.sealed.whole(line, rows) if task and task.sealed else line
 
     def _partial(self, parts: Iterable[str]) -> Wire:
         names = [name for part in parts for name in PARTS.get(part, ())]

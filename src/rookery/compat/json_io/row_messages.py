@@ -3,9 +3,13 @@
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
-from rookery.compat.structured_output.call_rows import output
+import msgspec
+from msgspec import Struct
+
+from rookery.compat.structured_output.call_rows import compact, output, readable
 from rookery.core.asks import AskKind, as_json
 from rookery.core.blocks import Image
 from rookery.core.folds.rows import PACED
@@ -13,27 +17,59 @@ from rookery.core.message import Message
 from rookery.core.tool_traits import known_tools, traits_of
 
 Wire: TypeAlias = dict[str, Any]
+CHECKPOINT = "checkpoint_saved"
+
+
+class _Fields(Struct, omit_defaults=True):
+    ts: int
+    type: str
+    say: str | None = None
+    ask: str | None = None
+    text: str | None = None
+    images: list[str] | None = None
+    partial: bool | None = None
+    isAnswered: bool | None = None
+    isProtected: bool | None = None
+    checkpoint: dict[str, Any] | None = None
+    title: str | None = None
+    where: str | None = None
+    notes: tuple[str, ...] | None = None
+    rule: str | None = None
 
 
 def as_message(row: Message, extra: Mapping[str, Any] | None = None) -> Wire:
     """Return the row as a message. `extra` holds further fields."""
-    return output(
+    more = output(governance=_governance(row), **(extra or {}))
+    return {**msgspec.to_builtins(_fields_of(row)), **more}
+
+
+def as_line(row: Message, extra: Mapping[str, Any] | None = None) -> bytes:
+    """Return the same as JSON, without a line end."""
+    if extra is None and row.governance is None:
+        with suppress(UnicodeEncodeError):
+            return _encode(_fields_of(row))
+    return readable(compact(as_message(row, extra))).encode()
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _fields_of(row: Message) -> _Fields:
+    return _Fields(
         ts=row.ts,
         type=row.type,
         say=row.say,
         ask=row.ask,
         text=None if row.say == "condense_context" else _text(row),
         images=[data_uri(image) for image in row.images] or None,
-        partial=True if row.partial else None,
-        isAnswered=True if row.answered else None,
-        isProtected=True if _is_protected(row) else None,
-        checkpoint={"from": "", "to": row.text} if row.say == "checkpoint_saved" else None,
+        partial=row.partial or None,
+        isAnswered=row.answered or None,
+        isProtected=_is_protected(row) or None,
+        checkpoint={"from": "", "to": row.text} if row.say == CHECKPOINT else None,
         title=row.title or None,
         where=row.where or None,
-        notes=list(row.notes) or None,
+        notes=row.notes or None,
         rule=row.rule or None,
-        governance=_governance(row),
-        **(extra or {}),
     )
 
 
@@ -119,10 +155,12 @@ def _page(row: Message) -> str:
     return json.dumps(page, ensure_ascii=False)
 
 
+_PROTECTED = "isProtected"
 _AT = re.compile(r"The browser is at (\S+)\.(?:\n|$)")
 _CALLED = re.compile(r'\{"tool": "(\w+)"')
 
 
 def _is_protected(row: Message) -> bool:
-    asks = row.ask == AskKind.TOOL and not row.partial
-    return asks and fields_in(row.text).get("isProtected") is True
+    if row.ask != AskKind.TOOL or row.partial or _PROTECTED not in (row.text or ""):
+        return False
+    return fields_in(row.text).get(_PROTECTED) is True

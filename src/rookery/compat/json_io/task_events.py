@@ -140,6 +140,8 @@ WAITING = {
 _FAILED = (Ending.FAILED, Ending.MISTAKEN)
 _RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 
+COUNTED = (ToolStarted, ToolFinished, ChildBegan)
+"""Facts that later events depend on."""
 _NEAR = 8
 """Number of newest rows to search for the row of a command that just started."""
 
@@ -230,7 +232,7 @@ class RunningCommands:
         """The call whose command runs in the foreground."""
         self._names: dict[str, str] = {}
         self._background: list[tuple[str, str]] = []
-        self._news: list[Wire] = []
+        self._news: list[tuple[str, str, Wire]] = []
 
     @property
     def background(self) -> tuple[str, str] | None:
@@ -261,10 +263,10 @@ class RunningCommands:
             return []
         return [_status(self._names[row.call_id], "output", output=row.text or "")]
 
-    def news(self) -> list[Wire]:
-        """Return the pending lines, each once."""
+    def news(self) -> Iterator[Wire]:
+        """Return the pending lines, each once. They are built when they are read."""
         news, self._news = self._news, []
-        return news
+        return (_status(name, status, **more) for name, status, more in news)
 
     def _leave(self, code: int | None = None) -> None:
         call_id, self.foreground = self.foreground, ""
@@ -277,7 +279,7 @@ class RunningCommands:
             del self._names[call_id]
 
     def _add(self, call_id: str, status: str, **more: object) -> None:
-        self._news.append(_status(self._names[call_id], status, **more))
+        self._news.append((self._names[call_id], status, more))
 
 
 def _name(task: ShownTask, call_id: str) -> str:

@@ -5,13 +5,26 @@ written each time, less often the longer it is: otherwise the output would grow 
 its length.
 """
 
-from collections.abc import Iterable
+import json
+import uuid
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from rookery.compat.json_io.row_messages import Wire, as_message, data_uri
-from rookery.compat.structured_output.call_rows import output
+from rookery.compat.json_io.row_messages import (
+    CHECKPOINT,
+    Wire,
+    as_line,
+    as_message,
+    data_uri,
+    read_row,
+)
+from rookery.compat.structured_output.call_rows import compact, output, readable
+from rookery.compat.structured_output.writer import EncodedLines
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
     Condensed,
@@ -24,11 +37,13 @@ from rookery.core.facts import (
     TaskReopened,
     UserSpoke,
 )
-from rookery.core.folds.view import View, changes, see
+from rookery.core.folds.view import View, changes, see, settled_rows, take
 from rookery.core.message import Message
 
 PACE = 0.05
 """Seconds between two updates of a short row that grows."""
+SEALED_AT_ONCE = 500
+"""Rows of a stored session after which the earlier ones are kept as JSON."""
 SHORT = 4 * 1024
 """Characters up to which a row is short; twice the length waits twice as long."""
 
@@ -43,19 +58,80 @@ class _Written(Struct, frozen=True):
         return self.at + PACE * max(1.0, self.length / SHORT)
 
 
+class SealedRows:
+    """The first rows of a long session as JSON, in pieces. Only a rewind changes them."""
+
+    def __init__(self) -> None:
+        self.checkpoints = array("q")
+        """The events that saved checkpoints."""
+        self._pieces: list[bytes] = []
+        self._ts = array("q")
+        self._seqs = array("q")
+        self._starts: list[tuple[View, int]] = [(View(), 0)]
+        """Where each piece begins, and where the last one ends: the view and the place."""
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def add(self, rows: Sequence[Message], lines: Iterable[bytes], view: View) -> None:
+        """Add a piece that `view` continues."""
+        self._pieces.append(readable(b"\n".join(lines).decode()).encode())
+        self._ts.extend(row.ts for row in rows)
+        self._seqs.extend(row.seq for row in rows)
+        self.checkpoints.extend(row.seq for row in rows if row.say == CHECKPOINT)
+        self._starts.append((view, len(self._ts)))
+
+    def cut(self, to: int) -> tuple[View, list[Wire]]:
+        """Remove what may have changed after event `to`. Return where to continue, and the
+        removed messages."""
+        kept = max(0, bisect_left(self._starts, to, key=lambda start: start[0].seq) - 1)
+        end, place = self._starts[kept]
+        view = settled_rows(end)[1] if end.seq else View()
+        lines = (line for piece in self._pieces[kept:] for line in piece.split(b"\n"))
+        removed = [json.loads(line) for line in lines]
+        del self._pieces[kept:], self._starts[kept + 1 :], self._ts[place:], self._seqs[place:]
+        del self.checkpoints[bisect_right(self.checkpoints, view.seq) :]
+        return view, removed
+
+    def find(self, ts: int) -> Message | None:
+        place = bisect_left(self._ts, ts)
+        if place == len(self._ts) or self._ts[place] != ts:
+            return None
+        piece = bisect_right(self._starts, place, key=lambda start: start[1]) - 1
+        line = self._pieces[piece].split(b"\n")[place - self._starts[piece][1]]
+        row = read_row(json.loads(line))
+        return replace(row, seq=self._seqs[place]) if row else None
+
+    def lines(self) -> EncodedLines:
+        return EncodedLines(_joined(self._pieces, b"\n"))
+
+    def whole(self, line: Wire, rows: list[Any]) -> EncodedLines:
+        """The line with these rows before the others, which are in `rows`, a list in the line."""
+        mark = uuid.uuid4().hex
+        rows.insert(0, mark)
+        head, tail = readable(compact(line)).split(f'"{mark}"')
+        listed = _joined([piece.replace(b"\n", b",") for piece in self._pieces], b",")
+        return EncodedLines([head.encode(), *listed, tail.encode()])
+
+
+def _joined(pieces: Sequence[bytes], between: bytes) -> list[bytes]:
+    return [each for piece in pieces for each in (between, piece)][1:]
+
+
 class ShownTask:
     """A task, its rows that are still to be written, and what else a webview shows of it."""
 
     def __init__(self, task_id: str) -> None:
         self.task_id = task_id
         self.view = View()
-        self._known = self.view
+        self._known = View()
         """The view at the last `catch_up`."""
         self.text = ""
         self.parent: str | None = None
         self.began = 0
         self.provider = ""
         self.failure = ""
+        self.sealed = SealedRows()
         self.parts: set[str] = set()
         """Parts of the view that changed since they were last written."""
         self._extras: dict[int, Wire] = {}
@@ -65,6 +141,7 @@ class ShownTask:
         self._growing: dict[int, _Written | None] = {}
         """Incomplete rows, with the last time each was written."""
         self._gone: list[int] = []
+        self._sealed_unwritten = False
 
     @property
     def question(self) -> Message | None:
@@ -83,13 +160,39 @@ class ShownTask:
         return bool(self._due)
 
     def learn(self, event: Event) -> None:
-        self.read(event)
+        self.view = see(self.view, event)
+        self._note(event)
         self.catch_up()
 
     def read(self, event: Event) -> None:
-        """Take an event of which nothing is to be written before `catch_up`."""
-        self.view = see(self.view, event)
+        """Take a stored event, of which nothing is to be written before `catch_up`."""
+        self.view = take(self.view, event)
         self._note(event)
+        if isinstance(event.fact, RequestStarted) and len(self.view.messages) > SEALED_AT_ONCE:
+            self._seal()
+
+    def _seal(self) -> None:
+        """Keep the rows so far as JSON, which needs little memory."""
+        rows, self.view = settled_rows(self.view)
+        lines = (as_line(row, self._extra(row)) for row in rows)
+        self.sealed.add(rows, lines, settled_rows(self.view)[1])
+        self._sealed_unwritten = True
+
+    def go_back(self, view: View, removed: Sequence[Wire]) -> None:
+        """Continue from an earlier view. `removed` are messages that are no longer sealed."""
+        before, self.view = self._known, view
+        if not before.seq:
+            return  # nothing was written
+        self._known = view
+        self.parts |= changes(before, view).parts
+        written = (*removed, *map(self.as_message, before.messages))
+        old = {message["ts"]: message for message in written}
+        new = {row.ts: row for row in view.messages}
+        self._drop(sorted(old.keys() - new.keys()))
+        self._unwritten.update(new.keys() - old.keys())
+        for row in new.values():
+            if old.get(row.ts) != self.as_message(row):
+                self._expect(row)
 
     def catch_up(self) -> None:
         """Find out what is to be written since the last time."""
@@ -97,13 +200,16 @@ class ShownTask:
         change = changes(before, self.view)
         self.parts |= change.parts
         for row in (*change.added, *change.changed):
-            self._due[row.ts] = None
-            if row.partial:
-                self._growing.setdefault(row.ts, None)
-            else:
-                self._growing.pop(row.ts, None)
+            self._expect(row)
         self._unwritten.update(row.ts for row in change.added)
         self._drop(change.removed)
+
+    def _expect(self, row: Message) -> None:
+        self._due[row.ts] = None
+        if row.partial:
+            self._growing.setdefault(row.ts, None)
+        else:
+            self._growing.pop(row.ts, None)
 
     def news(self, now: float) -> list[Message]:
         """Return the rows to write now, in order."""
@@ -127,15 +233,25 @@ class ShownTask:
         gone, self._gone = self._gone, []
         return gone
 
+    def sealed_lines(self, *, again: bool = False) -> list[EncodedLines]:
+        """Return the sealed rows, each once or again."""
+        wanted = self._sealed_unwritten or again
+        self._sealed_unwritten = False
+        return [self.sealed.lines()] if wanted and self.sealed else []
+
     def messages(self) -> list[Wire]:
-        """Return all rows, and forget what was still to be written."""
+        """Return all rows that are not sealed, and forget what was still to be written."""
         self._due.clear()
         self._unwritten.clear()
         self._gone.clear()
+        self._sealed_unwritten = False
         return [self.as_message(row) for row in self.view.messages]
 
     def as_message(self, row: Message) -> Wire:
-        return as_message(row, self._extras.get(row.seq) if row.say in _CONDENSED else None)
+        return as_message(row, self._extra(row))
+
+    def _extra(self, row: Message) -> Wire | None:
+        return self._extras.get(row.seq) if row.say in _CONDENSED else None
 
     def queue(self) -> list[Wire]:
         return [
@@ -150,7 +266,12 @@ class ShownTask:
 
     def row(self, ts: int) -> Message | None:
         place = self.view.messages.find(ts)
-        return None if place is None else self.view.messages[place]
+        return self.sealed.find(ts) if place is None else self.view.messages[place]
+
+    def checkpoints(self, after: int) -> Iterator[int]:
+        """Return the events after `after` that saved checkpoints."""
+        rows = (row.seq for row in self.view.messages if row.say == CHECKPOINT)
+        return (seq for seq in (*self.sealed.checkpoints, *rows) if seq > after)
 
     def _row(self, ts: int) -> Message:
         row = self.row(ts)

@@ -16,6 +16,7 @@ from rookery.core.facts import Asked, CallStreamed, Ending, ToolFinished, ToolSt
 from rookery.core.folds.argument_reader import ArgumentReader
 from rookery.core.message import COMMAND_TOOL
 from rookery.core.replies import NEVER_RUN
+from rookery.core.text.characters import whole
 from rookery.core.tool_traits import SPEAKING, traits_of
 
 Output: TypeAlias = dict[str, Any]
@@ -25,6 +26,16 @@ Speaker: TypeAlias = Literal["assistant", "thinking"]
 def output(**fields: Any) -> Output:
     """Build an output event without the fields that are None."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def readable(text: str) -> str:
+    """Escape what could break a line or cannot be encoded."""
+    return whole(text).translate(_ODD)
+
+
+_ODD = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+"""Characters that JSON need not escape, but that terminals or line readers interpret."""
+compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Ids:

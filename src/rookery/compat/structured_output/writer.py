@@ -4,18 +4,26 @@ import io
 import json
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO, TypeAlias
 
+from msgspec import Struct
+
+from rookery.compat.structured_output.call_rows import compact, readable
 from rookery.compat.structured_output.output_events import StructuredOutput
 from rookery.core.facts import Event
-from rookery.core.text.characters import whole
-
-_ODD = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
-"""Characters that JSON need not escape, but that terminals or line readers interpret."""
 
 
 class ReaderLeft(BrokenPipeError):
     """The reader closed the output. This is not an error."""
+
+
+class EncodedLines(Struct, frozen=True):
+    """Lines that are JSON already, in pieces, without the last line end."""
+
+    pieces: Sequence[bytes]
+
+
+Line: TypeAlias = dict[str, Any] | EncodedLines
 
 
 class Sink(Protocol):
@@ -37,15 +45,18 @@ class JsonWriter:
     def write(self, outputs: Iterable[dict[str, Any]]) -> None:
         """Write one compact line for each event."""
         for output in outputs:
-            self._write(json.dumps(output, ensure_ascii=False, separators=(",", ":")))
+            self._write(compact(output))
 
     def write_summary(self, output: dict[str, Any]) -> None:
         """Write one indented object."""
         self._write(json.dumps(output, ensure_ascii=False, indent=2))
 
+    def end_line(self) -> None:
+        self._write("")
+
     def _write(self, text: str) -> None:
         try:
-            self._out.write(_readable(text) + "\n")
+            self._out.write(readable(text) + "\n")
             self._out.flush()
         except ConnectionError as error:
             self.discard()
@@ -120,8 +131,3 @@ _SUMMARY = (
     "governance",
     "permission_denials",
 )
-
-
-def _readable(text: str) -> str:
-    """Escape what could break a line or cannot be encoded."""
-    return whole(text).translate(_ODD)
