@@ -1,9 +1,10 @@
 """Which model a run calls: the one the user asked for, the default of the first provider with a
-key, or that of a mode.
+key, or that of a mode. Also which models of this machine can be used without a key.
 """
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from shlex import quote
@@ -13,7 +14,7 @@ import anyio
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.core.limits import CHOOSE_A_MODEL
+from rookery.core.limits import CHOOSE_A_MODEL, NO_MODEL_CHOSEN
 from rookery.core.settings import Settings
 from rookery.engine.ports.model import ModelInfo
 from rookery.errors import SettingsError
@@ -30,6 +31,7 @@ from rookery.providers.registry import (
     OTHER_KEY_VARIABLES,
     OTHER_NAMES,
     URL_VARIABLES,
+    how_to_get_a_model,
     is_loopback,
     no_such_provider,
 )
@@ -86,9 +88,7 @@ def choose_model(
         raise SettingsError("Give --provider with --api-key.")
     choice = choice_without_flags(settings, environ, keys_file)
     if choice is None:
-        from rookery.app.local_models import no_model_help
-
-        raise NoKey(anyio.run(no_model_help, environ))
+        raise NoKey(anyio.run(_no_model_help, environ))
     return choice
 
 
@@ -250,3 +250,56 @@ def supports_reasoning(settings: Settings, choice: ModelChoice) -> bool:
 
 def reasons(provider: str, info: ModelInfo) -> bool:
     return bool(info.thinking) or (provider in ("anthropic", "bedrock") and takes_budget(info))
+
+
+class LocalModel(Struct, frozen=True):
+    """A model that a server on this machine offers."""
+
+    provider: str
+    model: str
+
+
+def running_models() -> list[LocalModel]:
+    """The models of all local servers. Blocks for a moment."""
+    from rookery.providers.listings import local_servers
+
+    servers = anyio.run(local_servers)
+    return [LocalModel(each.provider, model) for each in servers for model in each.models]
+
+
+def server_address(settings: Settings, provider: str) -> str:
+    """The address of a provider's server on this machine; empty for other providers."""
+    from rookery.providers.listings import local_addresses
+
+    own = own_address(settings, provider, os.environ)
+    return local_addresses(provider, own).get(provider, "")
+
+
+def models_of(provider: str, address: str) -> list[str]:
+    """The models of one local server. Blocks for a moment."""
+    from rookery.providers.listings import local_servers
+
+    found = anyio.run(partial(local_servers, addresses={provider: address}))
+    return [model for server in found for model in server.models]
+
+
+async def _no_model_help(environ: Mapping[str, str]) -> str:
+    """Say how to get a model. Most new users without a terminal see this first."""
+    from rookery.providers.listings import local_servers
+    from rookery.providers.model_files import local_files
+
+    for server in await local_servers():
+        if server.models:
+            return (
+                f"{NO_MODEL_CHOSEN}, but {server.provider} runs here. Use it with:\n"
+                f'  {NAME} --provider {server.provider} -m {server.models[0]} "your task"'
+            )
+    for file in local_files(environ):
+        return (
+            f"{NO_MODEL_CHOSEN}, but there is a model file from {file.source}. Use it with:\n"
+            f'  {NAME} --provider local -m {file.name} "your task"'
+        )
+    return (
+        "No model available: no key is set and no local server offers a model. "
+        f"Do one of these:\n{how_to_get_a_model()}"
+    )
