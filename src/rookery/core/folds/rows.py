@@ -234,6 +234,12 @@ class Sheet:
         self.rows = self.rows.remove(self._position(ts))
         self._open -= {ts}
 
+    def let_go_before(self, ts: int) -> list[Message]:
+        """Forget the rows before this one, and return them."""
+        rows, place = self.rows, self._position(ts)
+        self.rows = Rows(tail=tuple(rows.since(place)))
+        return rows[:place]
+
     def close(self, row: Message) -> None:
         """Mark the row as complete, and as answered if it is an ask."""
         content = row.content

@@ -156,11 +156,7 @@ class Transcript:
     def let_go(self) -> list[Message]:
         """Forget the rows before the one of the current request, and return them."""
         assert self._request
-        rows = self._sheet.rows
-        place = rows.find(self._request.ts)
-        assert place is not None
-        self._sheet.rows = Rows(tail=tuple(rows.since(place)))
-        return rows[:place]
+        return self._sheet.let_go_before(self._request.ts)
 
     def _apply(self, fact: Fact) -> None:
         sheet = self._sheet
