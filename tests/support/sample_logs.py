@@ -207,10 +207,3 @@ def _failure(request: str) -> RequestFailed:
 ANY_LOG = st.one_of(IMPLAUSIBLE, plausible()).flatmap(
     lambda facts: st.sampled_from([log(*facts), crowded(facts)])
 )
-
-
-def messages(events: Iterable[Event]) -> Rows[Message]:
-    transcript = Transcript()
-    for event in events:
-        transcript.add(event)
-    return transcript.messages

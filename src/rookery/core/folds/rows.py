@@ -234,11 +234,10 @@ class Sheet:
         self.rows = self.rows.remove(self._position(ts))
         self._open -= {ts}
 
-    def let_go_before(self, ts: int) -> list[Message]:
-        """Forget the rows before this one, and return them."""
-        rows, place = self.rows, self._position(ts)
-        self.rows = Rows(tail=tuple(rows.since(place)))
-        return rows[:place]
+    def let_go(self) -> list[Message]:
+        *rows, last = self.rows
+        self.rows = Rows(tail=(last,))
+        return rows
 
     def close(self, row: Message) -> None:
         """Mark the row as complete, and as answered if it is an ask."""

@@ -141,7 +141,6 @@ class Transcript:
         return other
 
     def add(self, event: Event, *, going_back: bool = True) -> None:
-        """Take an event. Without `going_back`, a rewind to before it cannot be shown later."""
         self._sheet.event = event
         question = self._sheet.question
         if question is not None and settles(event.fact, row := self._sheet.row(question)):
@@ -154,9 +153,8 @@ class Transcript:
             self._past = (event.seq, self._kept()) if going_back else None
 
     def let_go(self) -> list[Message]:
-        """Forget the rows before the one of the current request, and return them."""
-        assert self._request
-        return self._sheet.let_go_before(self._request.ts)
+        """Forget all rows but the last one, and return them."""
+        return self._sheet.let_go()
 
     def _apply(self, fact: Fact) -> None:
         sheet = self._sheet
