@@ -126,6 +126,10 @@ class BareApp(App[None]):
     def start(self) -> ViewStart:
         return ViewStart()
 
+    @property
+    def misses_events(self) -> bool:
+        return False
+
     async def read_past(self) -> None:
         pass
 
