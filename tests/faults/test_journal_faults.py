@@ -188,7 +188,7 @@ def stored() -> Iterator[tuple[Path, list[Event]]]:
         yield Path(folder) / "t", store(Path(folder) / "t", SHORT)
 
 
-@settings(max_examples=200 if TORTURE else 60, deadline=None)
+@settings(max_examples=200 if TORTURE else 30, deadline=None)
 @given(data=st.data())
 def test_a_damaged_journal_invents_no_event_and_loses_no_byte(
     stored: tuple[Path, list[Event]], data: st.DataObject

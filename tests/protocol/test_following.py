@@ -125,14 +125,14 @@ async def ready(client: Client, group: anyio.abc.TaskGroup) -> None:
 
 
 @given(MOVES)
-@settings(max_examples=1000 if TORTURE else 60)
+@settings(max_examples=1000 if TORTURE else 40)
 def test_every_durable_event_is_seen_once_and_in_order(moves: list[tuple[str, int]]):
     anyio.run(play, moves)
 
 
 @pytest.mark.parametrize("outbox", [1, 300, 2_000])
 @given(moves=MOVES)
-@settings(max_examples=1000 if TORTURE else 30)
+@settings(max_examples=1000 if TORTURE else 20)
 def test_lagging_followers_see_every_durable_event_too(outbox: int, moves: list[tuple[str, int]]):
     """With an outbox that holds next to nothing."""
     with pytest.MonkeyPatch.context() as patch:

@@ -24,7 +24,7 @@ SEEING = ModelInfo(id="m", provider="p", images=True, thinking=True, caching=Tru
 BLIND = ModelInfo(id="m", provider="p")
 
 
-@settings(max_examples=1000 if TORTURE else 100, deadline=None)
+@settings(max_examples=1000 if TORTURE else 50, deadline=None)
 @given(ANY_LOG)
 @example(log(Rewound(to=0), Reminded(text="")))
 def test_any_prefix_of_any_log_gives_a_history_all_wire_families_accept(events: list[Event]):

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.anyio
 WIRES = ("anthropic", "openai", "responses", "gemini", "bedrock")
 KEY = "sk-secret-0123456789"
 on_each_wire = pytest.mark.parametrize("wire", WIRES)
+on_each_framing = pytest.mark.parametrize("wire", ["openai", "bedrock"])
+"""For what the connection or the reader of its events decides; all but Amazon send lines."""
 
 HELLO = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Hello"),))])
 SHORT = Limits(first_byte_seconds=0.2, idle_seconds=0.2, progress_seconds=0.8)
@@ -201,7 +203,7 @@ async def test_an_error_object_with_status_200_is_classified_by_its_content(ask)
     assert (await ask("openai", answer)).error.kind is FailureKind.BUSY
 
 
-@on_each_wire
+@on_each_framing
 async def test_a_redirect_to_the_same_origin_is_followed_once(wire: str):
     with LlmServer(redirect(_path(wire)), [say("Here.")]) as server:
         assert await _said(wire, server.url) == "Here."
@@ -223,7 +225,7 @@ def _path(wire: str) -> str:
     }[wire]
 
 
-@on_each_wire
+@on_each_framing
 async def test_a_redirect_to_another_origin_gets_neither_request_nor_key(wire: str):
     with LlmServer([say("Caught.")]) as elsewhere, LlmServer(redirect(elsewhere.url)) as server:
         error = await _failure(wire, server.url)
@@ -232,7 +234,7 @@ async def test_a_redirect_to_another_origin_gets_neither_request_nor_key(wire: s
     assert elsewhere.requests == []
 
 
-@on_each_wire
+@on_each_framing
 async def test_a_refused_connection_means_offline(wire: str):
     with nobody_home() as url:
         error = await _failure(wire, url)
@@ -336,7 +338,7 @@ async def test_a_server_that_does_not_speak_http_is_misplaced():
     assert error.kind is FailureKind.MISPLACED
 
 
-@on_each_wire
+@on_each_framing
 async def test_an_unrequested_response_is_not_used_for_the_next_request(wire: str):
     extra = trailing(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi")
     with LlmServer([say("One."), extra], [say("Two.")], [say("Three.")]) as server:
@@ -347,7 +349,7 @@ async def test_an_unrequested_response_is_not_used_for_the_next_request(wire: st
     assert [request.connection for request in server.requests] == [0, 1, 1]
 
 
-@on_each_wire
+@on_each_framing
 async def test_the_request_after_a_failure_goes_out_on_a_fresh_connection(wire: str):
     with LlmServer(status(503), [say("Two.")]) as server:
         provider = _provider(wire, server.url)
@@ -376,7 +378,7 @@ async def test_an_answer_without_an_end_counts_as_dropped(ask_each, wire: str):
 KIND_OF_SILENCE = {"keepalives-only": "keepalive_only", "keepalives-in-text": "keepalive_only"}
 
 
-@on_each_wire
+@on_each_framing
 async def test_silence_ends_at_the_first_timeout(ask, wire: str):
     patient = replace(SHORT, first_byte_seconds=60, idle_seconds=60)  # bytes may come late
 
@@ -436,7 +438,7 @@ async def test_an_error_event_is_classified_by_its_status(ask_each, wire: str):
         assert received.stops == [], row
 
 
-@on_each_wire
+@on_each_framing
 async def test_an_oversized_event_ends_the_connection(ask_each, wire: str):
     answers = {row: made() for row, made in possible(llm_server.OVERSIZED, wire).items()}
     for row, received in (await ask_each(wire, answers)).items():
@@ -444,7 +446,7 @@ async def test_an_oversized_event_ends_the_connection(ask_each, wire: str):
         assert "oversized" in str(received.error), row
 
 
-@on_each_wire
+@on_each_framing
 async def test_a_response_longer_than_its_limit_ends_the_connection(ask, wire: str):
     answer = [say(*["x" * 1000] * 50)]
     assert (await ask(wire, answer, limits=Limits(response_bytes=500_000))).error is None
@@ -452,7 +454,7 @@ async def test_a_response_longer_than_its_limit_ends_the_connection(ask, wire: s
     assert received.error.kind is FailureKind.MISPLACED
 
 
-@on_each_wire
+@on_each_framing
 async def test_an_event_may_be_as_long_as_its_limit_and_no_longer(ask, wire: str):
     answer = [llm_server.WHOLE, say("x" * 10_000)]
     assert (await ask(wire, answer, limits=Limits(event_bytes=40_000))).text == "x" * 10_000
@@ -460,7 +462,7 @@ async def test_an_event_may_be_as_long_as_its_limit_and_no_longer(ask, wire: str
     assert received.error.kind is FailureKind.MISPLACED
 
 
-@on_each_wire
+@on_each_framing
 async def test_invalid_utf8_bytes_are_replaced(ask, wire: str):
     received = await ask(wire, llm_server.ODD_ANSWERS["invalid-utf8"])
     assert received.text == "caf\ufffd \ufffd and on"
@@ -507,7 +509,7 @@ async def test_events_of_any_shape_are_tolerated(ask, wire: str):
     assert received.text == "Half, whole."
 
 
-@on_each_wire
+@on_each_framing
 async def test_cancelling_closes_the_connection_at_once(wire: str):
     gate = llm_server.gate()
     with LlmServer([say("So far", gate)]) as server:
@@ -552,7 +554,7 @@ async def test_a_stream_that_is_never_read_leaves_nothing_behind():
         await provider.aclose()
 
 
-@on_each_wire
+@on_each_framing
 async def test_the_connection_is_kept_for_the_next_request_unless_it_is_to_this_machine(wire: str):
     """Local servers close it after their answer, perhaps while the next request is sent."""
     for address, connections in ((_elsewhere, 1), (str, 2)):

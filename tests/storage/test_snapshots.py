@@ -11,7 +11,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from core.test_event_list import logs
@@ -86,7 +86,6 @@ def folder(tmp_path: Path) -> Path:
 # ── snapshot and tail together ──────────────────────────────────────────────────────────
 
 
-@settings(max_examples=60, deadline=None)
 @given(logs(), st.integers(0, 45))
 def test_snapshot_and_tail_say_what_the_whole_journal_says(events: list[Event], closed: int):
     facts = [event.fact for event in events if not isinstance(event.fact, Unrecognised)]

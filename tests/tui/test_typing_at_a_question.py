@@ -21,13 +21,12 @@ ROUNDING = 1e-6
 
 async def test_words_typed_at_a_question_are_text():
     async with play() as it:
-        for question in (COMMAND, EDIT):
-            for words in ("hey wait", "nay", "any", "yes!", "always"):
-                await it.ask(question)
-                await it.key_by_key(words, pause=0.12)
-                assert it.composer.text == words
-                await it.until(lambda: not it.panel._held_letter.is_waiting)
-                assert it.sent(Answer) == [], (words, question.ask)
+        for words in ("hey wait", "nay", "any", "yes!", "always"):
+            await it.ask(EDIT if words in ("any", "always") else COMMAND)
+            await it.key_by_key(words, pause=0.12)
+            assert it.composer.text == words
+            await it.until(lambda: not it.panel._held_letter.is_waiting)
+            assert it.sent(Answer) == [], words
         await it.ask(FOLLOWUP)
         await it.key_by_key("2 of them", pause=0.02)
         assert it.composer.text == "2 of them"

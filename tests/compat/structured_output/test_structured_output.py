@@ -483,7 +483,7 @@ def test_events_before_a_resume_are_not_repeated_but_their_cost_counts():
 
 # ── any order of events that a task can produce ─────────────────────────────────────────
 
-unhurried = settings(max_examples=1000 if TORTURE else 70, deadline=None)
+unhurried = settings(max_examples=1000 if TORTURE else 40, deadline=None)
 
 words = st.text("ab \n\U0001f600", max_size=4)
 said = st.tuples(st.sampled_from(["text", "thinking"]), words, st.booleans())

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
@@ -28,7 +28,6 @@ def streamed(events: list[Event]) -> list[Message]:
     return [row for step in steps for row in step.rows]
 
 
-@settings(max_examples=300)
 @given(ANY_LOG)
 def test_streamed_rows_equal_the_rows_of_the_whole_log(events: list[Event]):
     stored = log(*(event.fact for event in events if event.fact.lasting))

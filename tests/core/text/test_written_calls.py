@@ -5,7 +5,7 @@ import os
 import time
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rookery.core.text.literals import NoValue, read_value
@@ -390,7 +390,6 @@ snippets = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(snippets, max_size=6).map("".join), st.booleans())
 @example("[read_file(", True)
 def test_any_text_is_read_without_an_error_and_calls_are_of_known_tools(text: str, whole: bool):
@@ -400,7 +399,6 @@ def test_any_text_is_read_without_an_error_and_calls_are_of_known_tools(text: st
     assert all(isinstance(call.arguments, dict) for call in written.calls)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.sampled_from([case for case in SHAPES if "</think>" not in case[0]]), st.data())
 def test_words_and_calls_lose_nothing(case: tuple, data: st.DataObject):
     """Plain sentences around a call all remain, in their order."""

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.governance.ledger.commit_notes import (
@@ -55,7 +55,6 @@ def found_in(texts: list[str], last: str) -> tuple[NotedFile, Finalised]:
     return file, match_commit([file], records[::-1])
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(TEXT, min_size=2, max_size=5), TEXT)
 def test_every_fresh_line_is_counted_once_and_every_range_is_true(texts: list[str], last: str):
     """And the records are of the format and of no chain."""
