@@ -13,7 +13,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from rookery.core.text.text_lines import alike, lines_of, usual_end
+from rookery.core.text.text_lines import alike, lines_of, usual_end, with_lf
 from rookery.lazy_pattern import lazy_pattern
 
 LISTED = 10
@@ -106,8 +106,8 @@ class _Loosely:
 
 
 def replace_text(text: str, old: str, new: str, everywhere: bool) -> str | Missing | Ambiguous:
-    old, new = _one_kind(old), _one_kind(new)
-    even = _one_kind(text)
+    old, new = with_lf(old), with_lf(new)
+    even = with_lf(text)
     found = _places(even, old, step=len(old) if everywhere else 1)
     places = list(found if everywhere else islice(found, LISTED))
     if not places:
@@ -131,7 +131,7 @@ def explain(text: str, old: str, miss: Missing | Ambiguous, *, can_all: bool = F
                 f"more lines around it{or_all}."
             )
         case Missing():
-            wanted = [line.text for line in lines_of(_one_kind(old))]
+            wanted = [line.text for line in lines_of(with_lf(old))]
             from rookery.core.text.line_places import describe, nearest
 
             near = nearest([line.text for line in lines_of(text)], wanted)
@@ -156,7 +156,7 @@ def replace_loosely(text: str, old: str, new: str, expected: int) -> str | Missi
     miss = _replaced_literally(text, old, new, expected)
     if isinstance(miss, str) or (isinstance(miss, Miscounted) and miss.found > expected):
         return miss
-    old, new = _without_common_blanks(_even(old), _even(new))
+    old, new = _without_common_blanks(with_lf(old), with_lf(new))
     for found in _Loosely(text, old).spans():
         spans = list(found) if expected == 1 else _apart(found)
         if len(spans) == expected:
@@ -181,10 +181,6 @@ def explain_loose(text: str, old: str, miss: Missing | Miscounted, expected: int
             return explain(text, old, miss)
 
 
-def _one_kind(text: str) -> str:
-    return text.replace("\r\n", "\n")
-
-
 def _places(text: str, piece: str, *, step: int) -> Iterator[int]:
     at = text.find(piece)
     while at >= 0:
@@ -195,15 +191,11 @@ def _places(text: str, piece: str, *, step: int) -> Iterator[int]:
 def _cut_in(text: str, cuts: list[tuple[int, int]], fresh: str) -> str:
     """The text with every match replaced by `fresh`; positions refer to the normalised text."""
     doubled = _doubled(text)
-    end = usual_end(lines_of(text)) if "\n" in fresh else "\n"
-    fresh = fresh.replace("\n", end)
-    pieces: list[str] = []
-    done = 0
-    for first, last in cuts:
-        start = first + bisect_left(doubled, first)
-        pieces += [text[done:start], fresh]
-        done = last + bisect_left(doubled, last)
-    return "".join([*pieces, text[done:]])
+    spans = [
+        (first + bisect_left(doubled, first), last + bisect_left(doubled, last))
+        for first, last in cuts
+    ]
+    return _cut_in_spans(text, spans, fresh)
 
 
 def _doubled(text: str) -> list[int]:
@@ -227,12 +219,8 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _even(text: str) -> str:
-    return text.replace("\r\n", "\n")
-
-
 def _replaced_literally(text: str, old: str, new: str, expected: int) -> str | Missing | Miscounted:
-    even, piece = _even(text), _even(old)
+    even, piece = with_lf(text), with_lf(old)
     places = list(_places(even, piece, step=1 if expected == 1 else len(piece)))
     if not places:
         return Missing()
@@ -261,7 +249,7 @@ def _without_common_blanks(old: str, new: str) -> tuple[str, str]:
 
 
 def _cut_in_spans(text: str, spans: Sequence[tuple[int, int]], new: str) -> str:
-    fresh = new.replace("\n", usual_end(lines_of(text)))
+    fresh = new.replace("\n", usual_end(lines_of(text))) if "\n" in new else new
     pieces, done = list[str](), 0
     for start, end in spans:
         pieces += [text[done:start], fresh]

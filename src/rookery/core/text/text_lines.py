@@ -239,7 +239,7 @@ def exact_pieces(text: str, edited: str, swaps: Sequence[Swap]) -> tuple[str, ..
     """The replaced pieces, if each occurs once in the text and nothing else changed; otherwise
     none."""
     even = _closed(text)
-    places = ((_only_place(even, _even(swap.old)), swap) for swap in swaps)
+    places = ((_only_place(even, with_lf(swap.old)), swap) for swap in swaps)
     found = sorted(places, key=lambda place: place[0])
     parts: list[str] = []
     done = 0
@@ -248,10 +248,10 @@ def exact_pieces(text: str, edited: str, swaps: Sequence[Swap]) -> tuple[str, ..
             return ()
         if swap.lines and at and even[at - 1] != "\n":
             return ()
-        parts += [even[done:at], _even(swap.new)]
-        done = at + len(_even(swap.old))
+        parts += [even[done:at], with_lf(swap.new)]
+        done = at + len(with_lf(swap.old))
     made = "".join([*parts, even[done:]])
-    return tuple(_even(swap.old) for swap in swaps) if made == _closed(edited) else ()
+    return tuple(with_lf(swap.old) for swap in swaps) if made == _closed(edited) else ()
 
 
 def unchanged_around(was: str, now: str, pieces: Sequence[str]) -> bool:
@@ -307,11 +307,12 @@ def _only_place(text: str, piece: str) -> int:
     return at if at >= 0 and text.find(piece, at + 1) < 0 else -1
 
 
-def _even(text: str) -> str:
+def with_lf(text: str) -> str:
+    """The text with `\\n` for each `\\r\\n`."""
     return text.replace("\r\n", "\n")
 
 
 def _closed(text: str) -> str:
     """Normalised, and with a final line break."""
-    even = _even(text)
+    even = with_lf(text)
     return even if even.endswith("\n") else f"{even}\n"
