@@ -267,7 +267,7 @@ async def test_a_session_whose_start_cannot_be_read_stays_open(line: str):
 
 async def test_a_session_that_was_left_while_it_is_read_stays_left():
     async with shown() as (it, _):
-        it.app._start(it.app.read_past())
+        it.app.run_worker(it.app.read_past())
         await it.app.new_task()
         await it.settle()
         assert it.app.task_id is None

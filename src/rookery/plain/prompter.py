@@ -27,7 +27,6 @@ from rookery.protocol.outcomes import DECIDE_YOURSELF
 from rookery.protocol.slash_words import LEAVING
 
 _NO = {"n", "no"}
-_ALWAYS = {"a", "always"}
 _CHOICE_KEYS: dict[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
 LONG_DIFF = 15
 """Diff lines after which the title is repeated below the diff."""
@@ -112,18 +111,14 @@ class Prompter:
                     return Say("no")
                 case word if word in (offered := _choice_keys(asked)):
                     return Say(reply_of(offered[word]), choice=offered[word])
-                case word if word in _ALWAYS and asked.rule:
-                    sure = await self._confirm_rule(asked.rule)
+                case "a" | "always" | "p" as word if rule := (
+                    asked.prefix if word == "p" else asked.rule
+                ):
+                    sure = await self._confirm_rule(rule)
                     if sure is None:
                         break
                     if sure:
-                        return Say("yes", always=True)
-                case "p" if asked.prefix:
-                    sure = await self._confirm_rule(asked.prefix)
-                    if sure is None:
-                        break
-                    if sure:
-                        return Say("yes", prefix=True)
+                        return Say("yes", always=word != "p", prefix=word == "p")
                 case word if word in LEAVING:
                     break
                 case "":

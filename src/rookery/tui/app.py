@@ -103,7 +103,7 @@ class FullScreen(KeyActions):
         # after Ctrl-Z and `fg` the screen is empty
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self.set_interval(SPIN_SECONDS, self._tick)
-        self._start(self._open_first())
+        self.run_worker(self._open_first())
 
     async def _open_first(self) -> None:
         self._status_updates.about = await self._host.query(AskAbout())
@@ -149,7 +149,7 @@ class FullScreen(KeyActions):
 
     def _on_drawn(self) -> None:
         if answering := self._router.automatic_answer(once=self._opening.once):
-            self._start(answering)
+            self.run_worker(answering)
         root = self._session.root
         if self._opening.once and root and root.over:
             failed = RunEnd(Fate.FAILED, root.failure, "task_failed")
@@ -162,7 +162,9 @@ class FullScreen(KeyActions):
         self._page.status.spin()
         seconds = self._opening.suggestion_seconds
         if self._own_status.is_used:
-            self._own_status.update(self._status_updates.fields, self.about.workspace, self._start)
+            self._own_status.update(
+                self._status_updates.fields, self.about.workspace, self.run_worker
+            )
         await self._questions.count_down(seconds, automatic=self._status_updates.automatic)
 
     # events
@@ -199,7 +201,7 @@ class FullScreen(KeyActions):
         self.give_keys_back()
 
     def on_transcript_view_at_top(self) -> None:
-        self._start(self.read_past())
+        self.run_worker(self.read_past())
 
     async def on_picker_picked(self, message: Picker.Picked) -> None:
         await self._picker_control.take(message.choice)

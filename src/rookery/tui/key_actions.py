@@ -191,7 +191,7 @@ class KeyActions(TaskController):
     async def action_find(self, words: str = "") -> None:
         """Search in the conversation."""
         await self._picker_control.open_find(self._page.transcript, words)
-        self._start(self.read_past())
+        self.run_worker(self.read_past())
 
     async def action_background(self) -> None:
         if question := self._session.background_question:
@@ -201,11 +201,11 @@ class KeyActions(TaskController):
 
     def action_edit_draft(self) -> None:
         """Open the draft in the user's editor."""
-        self._start(self._edit_draft())
+        self.run_worker(self._edit_draft())
 
     def action_edit_file(self, path: str) -> None:
         """Open a file in the user's editor."""
-        self._start(self._edit_file(path))
+        self.run_worker(self._edit_file(path))
 
     async def _edit_file(self, path: str) -> None:
         await self._drafting.edit_file(path)
@@ -220,7 +220,7 @@ class KeyActions(TaskController):
         its key was rejected, else for one from a list."""
         question = self._questions.open
         rejected = question is not None and has_key_problem(question.asked)
-        self._start(self._sign_in(provider or (self.about.provider if rejected else "")))
+        self.run_worker(self._sign_in(provider or (self.about.provider if rejected else "")))
 
     async def _sign_in(self, provider: str) -> None:
         stored = await self._drafting.sign_in(provider)
@@ -235,7 +235,7 @@ class KeyActions(TaskController):
 
     def action_attach(self) -> None:
         """Attach the image in the clipboard."""
-        self._start(self._page.composer.action_attach())
+        self.run_worker(self._page.composer.action_attach())
 
     def action_copy(self) -> None:
         answer = self._page.transcript.last_text(RowKind.RESULT, RowKind.ANSWER)

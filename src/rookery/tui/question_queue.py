@@ -52,16 +52,12 @@ class Attention:
         self._how = how
         self._now = now
         self._has_focus = True
-        self._key_at = now()
+        self.key_at = now()
+        """Time of the last key."""
         self._notified: set[str] = set()
 
-    @property
-    def key_at(self) -> float:
-        """Time of the last key."""
-        return self._key_at
-
     def key(self) -> None:
-        self._key_at = self._now()
+        self.key_at = self._now()
         self._has_focus = True
 
     def focus_changed(self, has_focus: bool) -> None:
@@ -70,7 +66,7 @@ class Attention:
 
     @property
     def is_away(self) -> bool:
-        return not self._has_focus or self._now() - self._key_at > AWAY_SECONDS
+        return not self._has_focus or self._now() - self.key_at > AWAY_SECONDS
 
     def notify(self, about: str, words: str) -> bool:
         """Notify a user who is away, once per topic. Returns whether it did."""
@@ -215,11 +211,11 @@ class Questions:
 
     async def answer(self, question: OpenQuestion, *commands: Command) -> bool:
         """Send the answer. If it is refused, the question is open again."""
-        self._session.settle(question)
+        self._session.settled.add(question.asked.ask_id)
         self.show()
         for command in commands:
             if not await self._controller.send(command):
-                self._session.reopen_question(question)
+                self._session.settled.discard(question.asked.ask_id)
                 self.show()
                 return False
         return True

@@ -103,7 +103,7 @@ def speak(task_id: str, message: Draft) -> Speak:
 class SessionView(Following):
     def __init__(self, host: Host, start: Start, on_event: Callable[[], None]) -> None:
         super().__init__(host, start, on_event)
-        self._settled: set[str] = set()
+        self.settled: set[str] = set()
         """Ids of questions answered here whose `Answered` fact has not arrived."""
 
     @property
@@ -156,7 +156,7 @@ class SessionView(Following):
     def _first_question(self, *, about_output: bool) -> OpenQuestion | None:
         for task, asked in self.open_questions():
             is_about_output = asked.ask is AskKind.COMMAND_OUTPUT
-            if is_about_output is about_output and asked.ask_id not in self._settled:
+            if is_about_output is about_output and asked.ask_id not in self.settled:
                 return OpenQuestion(task, asked)
         return None
 
@@ -164,13 +164,6 @@ class SessionView(Following):
         """Note that a summary was requested; messages are queued until it is done."""
         if task := self.task(task_id):
             task.condensing = True
-
-    def settle(self, question: OpenQuestion) -> None:
-        self._settled.add(question.asked.ask_id)
-
-    def reopen_question(self, question: OpenQuestion) -> None:
-        """Note that the answer was refused."""
-        self._settled.discard(question.asked.ask_id)
 
     @property
     def working_task_id(self) -> str | None:

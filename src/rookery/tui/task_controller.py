@@ -267,9 +267,6 @@ class TaskController(App[RunEnd]):
     def press(self, action: str) -> None:
         self.call_later(self.run_action, action)
 
-    def _start(self, work: Coroutine[Any, Any, object]) -> object:
-        return self.run_worker(work)
-
     def _start_following(self, work: Coroutine[Any, Any, object]) -> object:
         return self.run_worker(work, group=FOLLOWING)
 

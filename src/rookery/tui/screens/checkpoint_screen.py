@@ -249,13 +249,8 @@ class CheckpointScreen(ReadingScreen[None]):
         await anyio.sleep(PAUSE_SECONDS)
         step = self._only_step
         until = self._next_of(point) if step else None
-        try:
-            found = await self._controller.ask(
-                AskDifferences(task_id=self._task_id, since=point.to, until=until)
-            )
-            problem = ""
-        except CommandRejected as refusal:
-            found, problem = (), str(refusal)
+        query = AskDifferences(task_id=self._task_id, since=point.to, until=until)
+        found, problem = await _differences(self._controller, query)
         heading = "File changes in this step" if step else "File changes since then"
         self.write(lambda width: list(draw_changes(heading, found, problem, width, theme_of(self))))
 
@@ -284,13 +279,20 @@ class ChangesScreen(ReadingScreen[None]):
         run_latest(self, self._load)
 
     async def _load(self) -> None:
-        task_id = self._controller.task_id or ""
-        try:
-            found, problem = await self._controller.ask(AskDifferences(task_id=task_id)), ""
-        except CommandRejected as refusal:
-            found, problem = (), str(refusal)
+        query = AskDifferences(task_id=self._controller.task_id or "")
+        found, problem = await _differences(self._controller, query)
         heading = "File changes of this session"
         self.write(lambda width: list(draw_changes(heading, found, problem, width, theme_of(self))))
+
+
+async def _differences(
+    controller: Controller, query: AskDifferences
+) -> tuple[Sequence[FileDifference], str]:
+    """What changed, or why that is not known."""
+    try:
+        return await controller.ask(query), ""
+    except CommandRejected as refusal:
+        return (), str(refusal)
 
 
 def draw_point(point: Point, width: int, theme: Theme) -> Text:
