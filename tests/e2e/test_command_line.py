@@ -101,12 +101,6 @@ def test_an_extension_is_ignored_with_a_notice(rookery: Installed):
     assert done.stderr.startswith("note: Extensions are not supported; -e is ignored.\n")
 
 
-def test_without_a_terminal_it_runs_as_with_print_and_says_so(rookery: Installed):
-    done = rookery.run(*rookery.script(FINISHES), "go")
-    assert (done.returncode, done.stdout) == (0, "One.\n")
-    assert done.stderr.startswith("note: Not interactive: running as with --print")
-
-
 def test_an_unknown_command_is_refused_with_suggestions(rookery: Installed):
     (rookery.workspace / ".rookery" / "commands").mkdir(parents=True)
     (rookery.workspace / ".rookery" / "commands" / "review.md").write_text("Review it.\n")

@@ -1,4 +1,4 @@
-"""Flags that shape one run: images, instructions, the number of requests, whole outputs."""
+"""Flags that shape one run: images, instructions, whole outputs."""
 
 import json
 
@@ -18,13 +18,6 @@ def test_images_and_instructions_reach_the_model(rookery: Installed):
     assert done.returncode == 0, done.stderr
     assert "Speak plainly.\nBe brief." in system(server.requests[0])
     assert "image/png" in json.dumps(server.requests[0].body["messages"])
-
-
-def test_the_number_of_requests_is_limited(rookery: Installed):
-    script = rookery.script("- calls: [{tool: list_files, arguments: {path: .}}]\n" * 3)
-    done = rookery.run("-p", "go", "--max-turns", "2", *script)
-    assert done.returncode == 4
-    assert "limit of 2 requests" in done.stderr
 
 
 def test_verbose_shows_the_whole_output(rookery: Installed):

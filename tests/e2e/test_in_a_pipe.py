@@ -31,16 +31,6 @@ def test_print_runs_without_questions_and_prints_only_the_result(rookery: Instal
     assert "make it" in first_words(server.requests[0])
 
 
-def test_print_with_require_approval_denies_actions_that_need_approval(rookery: Installed):
-    with LlmServer([shell("touch made")], [finish()]) as server:
-        done = rookery.run("-p", "-a", *at(server), "make it")
-    assert done.returncode == 5
-    assert "Not interactive: this needs approval, so it was skipped." in json.dumps(
-        server.requests[1].body["messages"][-1]
-    )
-    assert not (rookery.workspace / "made").exists()
-
-
 def test_stream_json_is_one_object_per_line_from_init_to_result(rookery: Installed):
     with LlmServer([say("Hi."), LOOK], [finish("Made.")]) as server:
         done = rookery.run("-p", "--output-format", "stream-json", *at(server), "go")

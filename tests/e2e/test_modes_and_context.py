@@ -103,9 +103,9 @@ def test_a_sub_task_works_in_its_mode_and_returns_its_result(rookery: Installed)
 def test_a_limit_ends_a_noninteractive_run_that_can_be_continued(rookery: Installed):
     listing = [call("list_files", path=".", recursive=False)]
     with LlmServer(listing, listing, [finish("Done.")]) as server:
-        first = rookery.run("-p", "-y", *at(server), "go", ROOKERY_MAX_REQUESTS="2")
+        first = rookery.run("-p", "-y", *at(server), "--max-turns", "2", "go")
         again = rookery.run("-p", "-y", *at(server), "-c")
-    assert first.returncode != 0
+    assert first.returncode == 4
     assert "limit of 2 requests (max_requests)" in first.stderr
     assert (again.returncode, again.stdout) == (0, "Done.\n")
 

@@ -14,7 +14,7 @@ ASKING = call(
 COMMAND_FILE = "---\nmode: code\n---\nDeploy it.\n"
 
 
-@pytest.mark.parametrize("step", [SWITCH, CHILD, ASKING], ids=["switch", "child", "suggestion"])
+@pytest.mark.parametrize("step", [SWITCH, ASKING], ids=["switch", "suggestion"])
 def test_a_noninteractive_run_gets_no_more_rights_than_its_mode(rookery: Installed, step: object):
     with LlmServer([step], [WRITE], [finish()], [finish()]) as server:
         rookery.run("-p", "-y", *at(server), "--mode", "ask", "only answer")
@@ -32,7 +32,7 @@ def test_a_user_command_gets_no_more_rights_than_the_mode(rookery: Installed):
 
 @pytest.mark.parametrize(
     ("step", "flags"),
-    [(SWITCH, []), (SWITCH, ["--mode", "code"]), (CHILD, ["--mode", "orchestrator"])],
+    [(SWITCH, []), (CHILD, ["--mode", "orchestrator"])],
 )
 def test_a_mode_switch_is_allowed_if_no_mode_was_chosen(
     rookery: Installed, step: object, flags: list[str]
@@ -40,7 +40,7 @@ def test_a_mode_switch_is_allowed_if_no_mode_was_chosen(
     ask_first = [] if flags else [[call("switch_mode", mode_slug="ask")]]
     with LlmServer(*ask_first, [step], [WRITE], [finish()], [finish()]) as server:
         rookery.run("-p", *at(server), *flags, "write it")
-    assert (rookery.workspace / "a.txt").exists() or flags == ["--mode", "code"]
+    assert (rookery.workspace / "a.txt").exists()
 
 
 def approve(rookery: Installed, *names: str) -> None:
@@ -50,19 +50,15 @@ def approve(rookery: Installed, *names: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("approved", "step", "asked"),
-    [
-        (["approve_modes"], SWITCH, False),
-        (["approve_subtasks"], CHILD, True),
-        (["approve_subtasks", "approve_modes"], CHILD, False),
-    ],
+    ("approved", "asked"),
+    [(["approve_subtasks"], True), (["approve_subtasks", "approve_modes"], False)],
 )
 def test_a_mode_with_more_rights_asks_unless_modes_are_approved(
-    rookery: Installed, approved: list[str], step: object, asked: bool
+    rookery: Installed, approved: list[str], asked: bool
 ):
     approve(rookery, *approved)
     with (
-        LlmServer([step], [finish()], [finish()]) as server,
+        LlmServer([CHILD], [finish()], [finish()]) as server,
         rookery.terminal(*at(server), "--mode", "ask", "go") as terminal,
     ):
         terminal.wait_for("Approve?" if asked else "accepts")

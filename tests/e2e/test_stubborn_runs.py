@@ -39,6 +39,7 @@ def test_without_print_yes_or_a_terminal_nothing_is_changed(tmp_path: Path):
 """
     ended = installed.run(*installed.script(script), "go")
     assert ended.returncode == 5
+    assert ended.stderr.startswith("note: Not interactive: running as with --print")
     assert "not interactive: skips actions that need approval" in ended.stderr
     assert not (installed.workspace / "a.txt").exists()
     assert installed.run(*installed.script(script), "-y", "go").returncode == 0
