@@ -255,9 +255,10 @@ class Fleet:
         slots = Counter(
             label for worker in workers for label in {"", *worker.labels} if worker.state == "ready"
         )
-        numbers = {label: counts for label, *counts in counted}
+        states = ("queued", "running", "waiting")
+        numbers = {label: dict(zip(states, counts, strict=True)) for label, *counts in counted}
         queues = [
-            _queue(label, slots[label], *numbers.get(label, (0, 0, 0)))
+            FleetQueue(label=label, slots=slots[label], **numbers.get(label, {}))
             for label in sorted({"", *numbers, *slots})
         ]
         total = self._ask("select count(*) from rookery.sessions", [])[0][0]
@@ -349,10 +350,6 @@ def _worker(row: Sequence[Any]) -> FleetWorker:
         return FleetWorker(
             executor=row[0], name="", labels=(), state="unreadable", session="", seconds=0.0
         )
-
-
-def _queue(label: str, slots: int, queued: int, running: int, waiting: int) -> FleetQueue:
-    return FleetQueue(label=label, slots=slots, queued=queued, running=running, waiting=waiting)
 
 
 def is_cancelled(database: FleetDatabase, order: SessionOrder) -> bool:

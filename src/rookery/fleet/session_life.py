@@ -6,11 +6,12 @@ machine; the session says so before it continues.
 """
 
 import os
+import queue
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -73,12 +74,13 @@ class LifeEnd(Struct, frozen=True, kw_only=True):
 Told: TypeAlias = Literal["cancel", "drain", "over"] | Watcher
 
 
-class Orders(Protocol):
-    """Tells a life to stop, and who wants to see its text."""
+class LifeOrders:
+    """Orders to a life: to end, or to show its text to a watcher. For one life."""
 
-    def wait(self) -> Told:
-        """Blocks a thread until there is something to tell."""
-        ...
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Told] = queue.SimpleQueue()
+        self.tell = self._queue.put
+        self.wait = self._queue.get
 
 
 class LifePlace(Struct, frozen=True):
@@ -110,7 +112,7 @@ class Life:
         self._seq = 0
         self._result = ""
 
-    async def run(self, orders: Orders) -> LifeEnd:
+    async def run(self, orders: LifeOrders) -> LifeEnd:
         """Raises `StorageError` if the database is lost, and `TakenOver` if the lease is."""
         try:
             return await self._run(orders)
@@ -120,7 +122,7 @@ class Life:
             self._journals.close()
             self._database.close()
 
-    async def _run(self, orders: Orders) -> LifeEnd:
+    async def _run(self, orders: LifeOrders) -> LifeEnd:
         session_id = self._order.session_id
         # a life that lost the database could not release the session; this slot has no other
         self._journals.fence(self._place.executor)
@@ -175,7 +177,7 @@ class Life:
 
     _stopped: str = ""
 
-    async def _watch(self, orders: Orders, host: Host, group: TaskGroup) -> None:
+    async def _watch(self, orders: LifeOrders, host: Host, group: TaskGroup) -> None:
         shown: set[str] = set()
         while isinstance(
             told := await anyio.to_thread.run_sync(orders.wait, abandon_on_cancel=True), Watcher

@@ -9,7 +9,6 @@ Pickled values are refused: what is in the database must not be able to run code
 """
 
 import os
-import queue
 import sys
 import threading
 import time
@@ -42,7 +41,7 @@ from rookery.fleet.orders import (
     register,
     seconds_left,
 )
-from rookery.fleet.session_life import Life, LifeEnd, LifePlace, Told
+from rookery.fleet.session_life import Life, LifeEnd, LifeOrders, LifePlace
 
 APPLICATION = "rookery"
 FORMAT = "1"
@@ -69,15 +68,6 @@ _NEWS = "select pg_notify('rookery_sessions', %(task)s)"
 
 class Busy(Exception):
     """This slot has a session already; the other one was put back."""
-
-
-class LifeOrders:
-    """Orders to a life: to end, or to show its text to a watcher. For one life."""
-
-    def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Told] = queue.SimpleQueue()
-        self.tell = self._queue.put
-        self.wait = self._queue.get
 
 
 class Slot:
