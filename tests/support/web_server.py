@@ -22,7 +22,7 @@ from rookery.manager.requests import (
     RenameSession,
     SendWords,
 )
-from rookery.manager.schedule_requests import CallWebhook
+from rookery.manager.schedules.schedule_file import CallWebhook
 from rookery.manager.shown_rows import Done, Started
 from rookery.manager.web.access import Access, Keys, Visitors
 from rookery.manager.web.devices import DeviceHandler, Devices

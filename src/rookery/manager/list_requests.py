@@ -1,7 +1,7 @@
 """Requests about the list as a whole: search, order, many sessions at once, commands, cost,
 the fleet."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -118,17 +118,3 @@ class CancelFleetSession(Asking[Done], frozen=True, kw_only=True):
     """Cancel a session of the fleet. Its files stay as they are at its last checkpoint."""
 
     id: str
-
-
-LIST_REQUESTS: tuple[type[Any], ...] = (
-    SearchSessions,
-    ChangeSessions,
-    PinSession,
-    TagSession,
-    ListCommands,
-    ListIssues,
-    ReadCosts,
-    ListFleet,
-    AnswerFleetSession,
-    CancelFleetSession,
-)

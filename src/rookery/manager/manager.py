@@ -99,7 +99,7 @@ class Manager:
         """Wait until everything that was requested continues without a manager: started
         processes have their task, messages are delivered, stopped sessions have ended. After
         `SECONDS_TO_SETTLE` the rest is left to the next manager."""
-        await self._wait_until_none(_is_preparing)
+        await self._wait_until_none(lambda each: bool(each.step))
         with anyio.move_on_after(SECONDS_TO_SETTLE):
             await self._wait_until_none(_needs_manager)
 
@@ -183,10 +183,6 @@ def _start_queue_process(project: Path, environ: Mapping[str, str]) -> None:
             cwd="/",
             check=False,
         )
-
-
-def _is_preparing(summary: SessionSummary) -> bool:
-    return bool(summary.step)
 
 
 def _needs_manager(summary: SessionSummary) -> bool:

@@ -17,8 +17,8 @@ from rookery.core.queries import (
     RestoreRehearsal,
     TraceRow,
 )
-from rookery.manager.list_requests import LIST_REQUESTS
-from rookery.manager.schedule_requests import SCHEDULE_REQUESTS, Dollars
+from rookery.manager import list_requests, schedule_requests
+from rookery.manager.schedule_requests import Dollars
 from rookery.manager.shown_rows import (
     CheckpointRow,
     Comment,
@@ -310,12 +310,8 @@ class CompareVersions(Asking[tuple[Version, ...]], frozen=True, kw_only=True):
 
 
 _BASES = (Asking, SessionRequest, WorktreeRequest)
-REQUESTS: tuple[type[Any], ...] = (
-    LIST_REQUESTS
-    + SCHEDULE_REQUESTS
-    + tuple(
-        each
-        for each in globals().values()
-        if isinstance(each, type) and issubclass(each, Asking) and each not in _BASES
-    )
+REQUESTS: tuple[type[Any], ...] = tuple(
+    each
+    for each in (*vars(list_requests).values(), *vars(schedule_requests).values(), *vars().values())
+    if isinstance(each, type) and issubclass(each, Asking) and each not in _BASES
 )

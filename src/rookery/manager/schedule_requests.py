@@ -1,6 +1,6 @@
 """Requests about schedules: sessions that start at a time, on a cron line, or by a webhook."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -118,23 +118,3 @@ class DismissMissed(Asking[Done], frozen=True, kw_only=True):
     """Dismiss the runs that a schedule has missed; without an ID, those of all schedules."""
 
     id: str = ""
-
-
-class CallWebhook(Asking[Started], frozen=True, kw_only=True):
-    """What a webhook sent. Only the web server makes this request, after it checked the token.
-    A `request_id` that was sent before starts nothing."""
-
-    schedule_id: str
-    text: str = ""
-    request_id: str = ""
-
-
-SCHEDULE_REQUESTS: tuple[type[Any], ...] = (
-    ListSchedules,
-    AddSchedule,
-    ChangeSchedule,
-    RunSchedule,
-    RemoveSchedule,
-    RenewWebhook,
-    DismissMissed,
-)

@@ -172,8 +172,7 @@ async def _follow_session(
     window = Window(_rows(fields.get("tail", DEFAULT_TAIL), "tail"))
     if supervisor.session(session_id) is None:  # a terminal may have just started it
         await supervisor.refresh()
-    if supervisor.session(session_id) is None:
-        raise CommandRejected(f"No such session: {session_id[:80]}.")
+    supervisor.summary(session_id)
     follows.check_room(window)
     relay = partial(
         relay_session,

@@ -208,13 +208,10 @@ class _Follow:
             self._send({})
 
     async def _add(self, rows: list[Message]) -> None:
-        for piece in _in_pieces(map(self._row_json, rows)):
+        for piece in _in_pieces(row_of(row) | self._links(row) for row in rows):
             await self._outlet.room()
             self._send({"added": piece})
         self._looks.look_at(row.ts for row in rows)
-
-    def _row_json(self, row: Message) -> dict[str, Any]:
-        return row_of(row) | self._links(row)
 
     def _links(self, row: Message) -> dict[str, Any]:
         """The sub-tasks that a call started: one, or agents side by side."""
@@ -273,8 +270,7 @@ def _in_pieces(rows: Iterable[dict[str, Any]]) -> Iterator[list[msgspec.Raw]]:
 async def source_of(supervisor: Supervisor, session_id: str, task_id: str) -> RowSource:
     """The source of a session's own task, which has the session's id, or of one of its
     sub-tasks. Raises `CommandRejected` if there is no such task."""
-    if supervisor.session(session_id) is None:
-        raise CommandRejected(f"No such session: {session_id}.")
+    supervisor.summary(session_id)
     session = await supervisor.ensure_supervised(session_id)
     if session and task_id == session_id:
         await _read_tail(supervisor, session)

@@ -101,13 +101,8 @@ class Listed(Struct, frozen=True, kw_only=True):
 
 
 class Created(Struct, frozen=True, kw_only=True):
-    worktree: Worktree
-    base: str
-    """The commit it starts from."""
-    notes: tuple[str, ...] = ()
+    """A worktree that can be used: created, imported, or recreated if its folder was gone."""
 
-
-class Resumed(Struct, frozen=True, kw_only=True):
     worktree: Worktree
     notes: tuple[str, ...] = ()
 

@@ -19,7 +19,6 @@ from rookery.manager.handlers.schedule_handler import ScheduleHandler
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.schedule_requests import (
     AddSchedule,
-    CallWebhook,
     ChangeSchedule,
     DismissMissed,
     ListSchedules,
@@ -28,7 +27,7 @@ from rookery.manager.schedule_requests import (
     RunSchedule,
     ScheduleRow,
 )
-from rookery.manager.schedules.schedule_file import find_webhook
+from rookery.manager.schedules.schedule_file import CallWebhook, find_webhook
 from rookery.manager.schedules.scheduler import ASLEEP, BUSY, INTERRUPTED, SPENT, Scheduler
 from rookery.permissions.trust import TrustStore
 from support.manager_project import WRITES, Project

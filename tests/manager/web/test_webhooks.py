@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.manager.schedule_requests import CallWebhook
+from rookery.manager.schedules.schedule_file import CallWebhook
 from rookery.manager.web.access import WEBHOOK_BODY, WRONG_PER_MINUTE
 from support.web_server import BUSY, PROJECT, SCHEDULE, SESSION, WEBHOOK_TOKEN, introduction, served
 

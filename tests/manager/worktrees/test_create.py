@@ -25,7 +25,6 @@ from rookery.platform.worktree_values import (
     Created,
     Importable,
     Listed,
-    Resumed,
     Worktree,
     WorktreeState,
 )
@@ -226,7 +225,7 @@ def test_versions_get_parallel_worktrees(bench: WorktreeBench):
     assert [each.branch for each in trees] == ["agent/try-2", "agent/try-2_v2", "agent/try-2_v3"]
     assert [each.label for each in trees] == ["Try", "Try v2", "Try v3"]
     assert len({each.group_id for each in trees}) == 1
-    assert len({each.base for each in created}) == 1
+    assert len({git(Path(each.worktree.path), "rev-parse", "HEAD") for each in created}) == 1
     assert len({each.ports for each in trees}) == 3
 
 
@@ -269,7 +268,7 @@ def test_an_existing_worktree_is_reused_and_a_missing_one_recreated(
 ):
     worktree = bench.begun()
     put(Path(worktree.path), {"new": b"n"})
-    assert bench.handler.resume(worktree) == Resumed(worktree=worktree)
+    assert bench.handler.resume(worktree) == Created(worktree=worktree)
     assert (Path(worktree.path) / "new").exists()
     put(Path(worktree.path), {"a.txt": b"committed\n"})
     git(Path(worktree.path), "commit", "-q", "-am", "work")
@@ -277,7 +276,7 @@ def test_an_existing_worktree_is_reused_and_a_missing_one_recreated(
     git(Path(worktree.path), "add", "b.txt")
     shutil.rmtree(worktree.path)
     assert code_of(bench.handler.finish(worktree)) is Code.MISSING
-    resumed = result(Resumed, bench.handler.resume(worktree))
+    resumed = result(Created, bench.handler.resume(worktree))
     assert resumed.worktree == worktree
     assert (Path(worktree.path) / "a.txt").read_bytes() == b"committed\n"
     assert ("b.txt", b"only staged\n") in bench.held()
@@ -354,7 +353,7 @@ def test_a_project_that_is_itself_a_worktree_can_have_worktrees(
     worktree = inner.made()
     assert worktree.parent_branch == "mine"
     assert git(tmp_path / "mine", "status", "--porcelain") == b""
-    assert inner.handler.resume(worktree) == Resumed(worktree=worktree)
+    assert inner.handler.resume(worktree) == Created(worktree=worktree)
 
 
 def test_an_unfinished_worktree_is_not_used(bench: WorktreeBench):

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import anyio
 import click
 from msgspec import NODEFAULT, Struct
-from msgspec.structs import FieldInfo, fields
+from msgspec.structs import FieldInfo, asdict, fields
 
 from rookery import NAME
 from rookery.app.manager_features import ManagerFeatures
@@ -318,14 +318,10 @@ def _print(
         client.print(answer, spec.lines(answer, client))
         return Exit.DONE
     message = spec.done if isinstance(spec.done, str) else spec.done(request)
-    values = {name: harmless_line(str(value)) for name, value in _fields_of(request)}
+    values = {name: harmless_line(str(value)) for name, value in asdict(request).items()}
     return client.print_done(
         answer, message.format(**{**values, **names}), instead=spec.notes_instead
     )
-
-
-def _fields_of(request: Any) -> Iterator[tuple[str, Any]]:
-    return ((name, getattr(request, name)) for name in request.__struct_fields__)
 
 
 def table(row: Callable[[Any], list[str]], nothing: str, head: list[str] | None = None) -> Lines:

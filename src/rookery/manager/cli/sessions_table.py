@@ -77,11 +77,7 @@ def _changed(request: list_requests.ChangeSessions) -> str:
     return _DONE[request.action].format(f"{count} session{'s' * (count != 1)}")
 
 
-def _costs(found: Costs, client: ManagerClient) -> list[str]:
-    return list(_cost_lines(found))
-
-
-def _cost_lines(found: Costs) -> Iterator[str]:
+def _costs(found: Costs, client: ManagerClient) -> Iterator[str]:
     budget = f" of ${found.daily_budget:.2f}" if found.daily_budget else ""
     yield f"Today, in all projects: {_dollars(found.today)}{budget}"
     parts = {

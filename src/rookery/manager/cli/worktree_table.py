@@ -10,7 +10,6 @@ from rookery.manager import requests
 from rookery.manager.cli.sessions_common import CommandSpec, ManagerClient, short, table
 from rookery.manager.cli.sessions_review import SHORTEST_DIGEST, stats_of
 from rookery.manager.shown_rows import (
-    EditorRow,
     PullRequestRow,
     ScriptLog,
     ScriptRow,
@@ -58,10 +57,6 @@ def _worktree(row: WorktreeRow) -> list[str]:
 def _check_import(request: requests.ImportWork) -> str:
     one = bool(request.branch) != bool(request.folder)
     return "" if one else "Give either --branch or --folder."
-
-
-def _editor(row: EditorRow) -> list[str]:
-    return [row.id, row.name]
 
 
 def _log(log: ScriptLog, client: ManagerClient) -> list[str]:
@@ -131,7 +126,11 @@ WORKTREE_SPECS = (
         notes_instead=True,
     ),
     CommandSpec("worktrees log", requests.ReadScriptLog, lines=_log),
-    CommandSpec("editors", requests.ListEditors, lines=table(_editor, "No editors found.")),
+    CommandSpec(
+        "editors",
+        requests.ListEditors,
+        lines=table(lambda each: [each.id, each.name], "No editors found."),
+    ),
     CommandSpec(
         "edit",
         requests.OpenEditor,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rookery.errors import RookeryError
 from rookery.manager.handlers.review_handler import ReviewHandler
-from rookery.manager.sessions.session_record import ChangeCount
+from rookery.manager.sessions.session_record import ChangeCount, same_fields
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.sessions.supervisor import Supervisor
@@ -72,7 +72,9 @@ class ChangeCounts:
             session = self._supervisor.find(session_id)
         except RookeryError:
             return  # removed meanwhile, or of a terminal
-        counted = session.changes if stats is None else _count_of(stats)
+        counted = (
+            session.changes if stats is None else ChangeCount(**same_fields(stats, ChangeCount))
+        )
         session.changes = replace(counted, revision=session.changes.revision + 1)
         self._supervisor.changed(session_id)
 
@@ -85,7 +87,3 @@ class ChangeCounts:
 
 def _mark_of(summary: SessionSummary) -> _Mark:
     return summary.record.state, summary.tools_finished
-
-
-def _count_of(stats: WorktreeStats) -> ChangeCount:
-    return ChangeCount(files=stats.files, added=stats.added, removed=stats.removed)

@@ -124,7 +124,7 @@ class ReviewHandler:
 
     async def _review(self, request: ReviewChanges) -> Review:
         session_id, scope = request.session_id, request.scope
-        self._find(session_id)
+        self._supervisor.summary(session_id)
         if removed := await self._access.removal_note(session_id):
             own = await self._own.review(session_id)
             return replace(own, notes=(removed, *own.notes))
@@ -137,7 +137,7 @@ class ReviewHandler:
         return await self._on_checkout(changes_of, worktree, scope)
 
     async def _read_diff(self, request: ReadDiff) -> FileDiff:
-        self._find(request.session_id)
+        self._supervisor.summary(request.session_id)
         context = max(0, min(request.context, MAX_CONTEXT))
         diff = await self._diff(request.session_id, request.scope, request.path, context)
         lines = await anyio.to_thread.run_sync(diff_lines, diff)
@@ -160,7 +160,7 @@ class ReviewHandler:
     async def _revert(self, request: RevertFile) -> Done:
         """Restore one file. The digest says which comparison it is restored from."""
         session_id, path = request.session_id, request.path
-        self._find(session_id)
+        self._supervisor.summary(session_id)
         worktree = await self._access.of_session(session_id)
         try:
             kept = await self._on_checkout(revert, worktree, path, request.digest)
@@ -183,7 +183,7 @@ class ReviewHandler:
     async def _send_comments(self, request: SendComments) -> Done:
         if not request.comments:
             raise CommandRejected("There are no comments to send.")
-        self._find(request.session_id)
+        self._supervisor.summary(request.session_id)
         quoted = [
             (comment, await self._quoted(request.session_id, comment))
             for comment in request.comments
@@ -254,11 +254,6 @@ class ReviewHandler:
     @property
     def _has_repository(self) -> bool:
         return os.path.lexists(self._access.project / ".git")
-
-    def _find(self, session_id: str) -> SessionSummary:
-        if summary := self._supervisor.session(session_id):
-            return summary
-        raise CommandRejected(f"No such session: {session_id}.")
 
 
 def quoted_line(diff: TextDiff, comment: Comment) -> str:

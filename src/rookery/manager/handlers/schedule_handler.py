@@ -13,7 +13,6 @@ from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.schedule_requests import (
     AddSchedule,
-    CallWebhook,
     ChangeSchedule,
     DismissMissed,
     ListSchedules,
@@ -24,7 +23,7 @@ from rookery.manager.schedule_requests import (
     ScheduleSecret,
 )
 from rookery.manager.schedules.cron import parse_cron
-from rookery.manager.schedules.schedule_file import Schedule, digest_of
+from rookery.manager.schedules.schedule_file import CallWebhook, Schedule, digest_of
 from rookery.manager.schedules.scheduler import MOST_KEPT, Scheduler, used
 from rookery.manager.sessions.session_record import label_of, same_fields
 from rookery.manager.shown_rows import Done, Started
@@ -52,7 +51,7 @@ class ScheduleHandler:
             ListSchedules: self._list,
             AddSchedule: self._add,
             ChangeSchedule: self._change,
-            RunSchedule: self._run,
+            RunSchedule: lambda each: self._scheduler.start(each.id, "user"),
             RemoveSchedule: self._remove,
             RenewWebhook: self._renew,
             DismissMissed: self._dismiss,
@@ -112,9 +111,6 @@ class ScheduleHandler:
         changed = replace(schedule, **given)
         self._save(changed, timed=bool(moved) and not changed.paused)
         return self._row(changed)
-
-    async def _run(self, request: RunSchedule) -> Started:
-        return await self._scheduler.start(request.id, "user")
 
     async def _remove(self, request: RemoveSchedule) -> Done:
         self._file.find(request.id)

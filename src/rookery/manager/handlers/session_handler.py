@@ -229,9 +229,7 @@ class ForkHandler:
         return exported
 
     def _stored(self, session_id: str) -> SessionRecord:
-        summary = self._sessions.session(session_id)
-        if summary is None:
-            raise CommandRejected(f"No such session: {session_id}.")
+        summary = self._sessions.summary(session_id)
         if not self._sessions.tasks.exists(session_id):
             raise CommandRejected("This session has no messages yet.")
         return summary.record

@@ -12,7 +12,7 @@ import anyio.to_thread
 import msgspec
 
 from rookery import NAME
-from rookery.core.queries import BlamedLine, FoundPath, TraceQuery, TraceRow
+from rookery.core.queries import FoundPath, TraceQuery, TraceRow
 from rookery.core.settings_reference import Key, all_settings, shown
 from rookery.errors import SettingsError
 from rookery.manager import requests
@@ -58,10 +58,10 @@ class SettingsHandler:
 
     @property
     def handlers(self) -> Handlers:
-        return {requests.ReadSettings: self._read, requests.ChangeSetting: self._change}
-
-    async def _read(self, request: requests.ReadSettings) -> tuple[SettingRow, ...]:
-        return await anyio.to_thread.run_sync(self._rows)
+        return {
+            requests.ReadSettings: lambda _: anyio.to_thread.run_sync(self._rows),
+            requests.ChangeSetting: self._change,
+        }
 
     async def _change(self, request: requests.ChangeSetting) -> Done:
         key = _offered(request.key)
@@ -139,7 +139,9 @@ class LookupHandler:
             requests.FindPaths: self._find_paths,
             requests.ListIntents: lambda _: self._governance.intents(self._workspaces.of()),
             requests.ReadTrace: self._read_trace,
-            requests.BlameFile: self._blame,
+            requests.BlameFile: lambda each: self._governance.blame(
+                self._workspaces.of(each.session_id), each.path
+            ),
         }
 
     async def _find_paths(self, request: requests.FindPaths) -> tuple[FoundPath, ...]:
@@ -152,6 +154,3 @@ class LookupHandler:
     async def _read_trace(self, request: requests.ReadTrace) -> tuple[TraceRow, ...]:
         query = TraceQuery(**same_fields(request, TraceQuery))
         return await self._governance.trace(self._workspaces.of(request.session_id), query)
-
-    async def _blame(self, request: requests.BlameFile) -> tuple[BlamedLine, ...]:
-        return await self._governance.blame(self._workspaces.of(request.session_id), request.path)

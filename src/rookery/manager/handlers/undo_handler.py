@@ -26,7 +26,6 @@ from rookery.manager.dependencies import Snapshots
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.requests import ListCheckpoints, RehearseRestore, RestoreSession
 from rookery.manager.sessions.session_folders import Workspaces
-from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.sessions.session_task import closable
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import CheckpointRow, Done
@@ -76,7 +75,7 @@ class UndoHandler:
 
     async def _list(self, request: ListCheckpoints) -> tuple[CheckpointRow, ...]:
         session_id = request.session_id
-        self._find(session_id)
+        self._supervisor.summary(session_id)
         if not self._supervisor.tasks.exists(session_id):
             return ()
         events = await anyio.to_thread.run_sync(self._events, session_id)
@@ -126,7 +125,7 @@ class UndoHandler:
         with anyio.move_on_after(SECONDS_TO_SETTLE):
             async with aclosing(self._supervisor.changes()) as changes:
                 async for _ in changes:
-                    summary = self._find(session_id)
+                    summary = self._supervisor.summary(session_id)
                     if summary.view.seq >= last and not summary.flags.show_spinner:
                         break
         self._supervisor.mark_read(session_id)
@@ -156,15 +155,10 @@ class UndoHandler:
         return "The conversation is still being rewound; the session reports when it is done."
 
     async def _idle_host(self, session_id: str) -> Host:
-        summary = self._find(session_id)
+        summary = self._supervisor.summary(session_id)
         if summary.flags.show_spinner or summary.queued:
             raise CommandRejected(AT_WORK)
         return await self._supervisor.host_of(session_id, reopen=True)
-
-    def _find(self, session_id: str) -> SessionSummary:
-        if summary := self._supervisor.session(session_id):
-            return summary
-        raise CommandRejected(f"No such session: {session_id}.")
 
     async def _last_event(self, session_id: str) -> int:
         return len(await anyio.to_thread.run_sync(self._events, session_id))

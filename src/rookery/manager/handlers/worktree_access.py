@@ -5,9 +5,9 @@ Git reads a repository's settings, so it is not run unless the user trusts the p
 session works is read from the user's own folder, never from files in the project.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -117,6 +117,16 @@ class WorktreeAccess:
                 f"Several worktrees have the id {worktree_id}, so nothing was done: {paths_found}."
             )
         return found[0]
+
+    def in_worktree(
+        self, act: Callable[[Worktree, Any], Awaitable[Any]]
+    ) -> Callable[[Any], Awaitable[Any]]:
+        """Make a handler that calls `act` with the worktree that the request names."""
+
+        async def handle(request: Any) -> Any:
+            return await act((await self.find(request.worktree_id)).worktree, request)
+
+        return handle
 
     async def of_session(self, session_id: str) -> Worktree | None:
         """The worktree of a session; None if it works in the project itself. Raises

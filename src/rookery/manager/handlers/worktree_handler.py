@@ -4,10 +4,9 @@ The commit message of a finished worktree is the user's, or the agent's if it wr
 Before a removal everything that runs there is stopped, and uncommitted work is saved.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -79,24 +78,25 @@ class WorktreeHandler:
 
     @property
     def handlers(self) -> Handlers:
+        in_worktree = self._access.in_worktree
         return {
             asked.ListWorktrees: self._list,
-            asked.ReadStats: self._in_worktree(lambda worktree, _: self._access.stats(worktree)),
+            asked.ReadStats: in_worktree(lambda worktree, _: self._access.stats(worktree)),
             asked.RecreateWorktree: self._recreate,
-            asked.FinishWorktree: self._in_worktree(
+            asked.FinishWorktree: in_worktree(
                 lambda worktree, request: self._finisher.finish(worktree, request.message)
             ),
-            asked.PlanApply: self._in_worktree(self._plan_apply),
-            asked.ApplyWorktree: self._in_worktree(self._apply),
-            asked.MergeWorktree: self._in_worktree(self._merge),
-            asked.PlanRemoval: self._in_worktree(lambda worktree, _: self._remover.plan(worktree)),
-            asked.RemoveWorktree: self._in_worktree(self._remove),
+            asked.PlanApply: in_worktree(self._plan_apply),
+            asked.ApplyWorktree: in_worktree(self._apply),
+            asked.MergeWorktree: in_worktree(self._merge),
+            asked.PlanRemoval: in_worktree(lambda worktree, _: self._remover.plan(worktree)),
+            asked.RemoveWorktree: in_worktree(self._remove),
             asked.ListImportable: lambda _: self._access.run(importable),
             asked.ImportWork: self._import,
             asked.ListKept: lambda _: self._access.run(keeps),
             asked.BringBack: self._bring_back,
             asked.RunScript: self._run_script,
-            asked.StopScript: self._in_worktree(self._stop_script),
+            asked.StopScript: in_worktree(self._stop_script),
             asked.ListScripts: self._list_scripts,
             asked.AgreeScript: self._agree,
             asked.ListBranches: lambda _: self._access.run(known_branches),
@@ -214,16 +214,6 @@ class WorktreeHandler:
         self._access.require_trust()
         self._agreed.agree_to(request.digest)
         return Done(notes=("If it changes, you must agree to it again.",))
-
-    def _in_worktree(
-        self, act: Callable[[Worktree, Any], Awaitable[Any]]
-    ) -> Callable[[Any], Awaitable[Any]]:
-        """Make a handler that calls `act` with the worktree that the request names."""
-
-        async def handle(request: Any) -> Any:
-            return await act((await self._access.find(request.worktree_id)).worktree, request)
-
-        return handle
 
 
 def _shown(paths: Sequence[str]) -> tuple[str, ...]:

@@ -61,14 +61,13 @@ class WorktreeToolsHandler:
     @property
     def handlers(self) -> Handlers:
         return {
-            asked.UpdateWorktree: self._update,
-            asked.ReadScriptLog: self._read_log,
+            asked.UpdateWorktree: self._access.in_worktree(self._update),
+            asked.ReadScriptLog: self._access.in_worktree(self._read_log),
             asked.ListEditors: self._list_editors,
             asked.OpenEditor: self._open_editor,
         }
 
-    async def _update(self, request: asked.UpdateWorktree) -> Done:
-        worktree = (await self._access.find(request.worktree_id)).worktree
+    async def _update(self, worktree: Worktree, request: asked.UpdateWorktree) -> Done:
         for session_id in self._access.sessions_in(worktree):
             shown = self._access.supervisor.session(session_id)
             if shown and shown.flags.is_active:
@@ -80,8 +79,7 @@ class WorktreeToolsHandler:
         done = f"{worktree.branch} {how} {worktree.parent_branch}."
         return Done(notes=(done, *saved_work_notes(updated.keep)))
 
-    async def _read_log(self, request: asked.ReadScriptLog) -> ScriptLog:
-        worktree = (await self._access.find(request.worktree_id)).worktree
+    async def _read_log(self, worktree: Worktree, _: asked.ReadScriptLog) -> ScriptLog:
         text = await anyio.to_thread.run_sync(_end_of, self._scripts.log(worktree))
         return ScriptLog(
             running=self._scripts.runs(worktree),
@@ -184,18 +182,15 @@ class PullRequestHandler:
 
     @property
     def handlers(self) -> Handlers:
+        in_worktree = self._access.in_worktree
         return {
-            asked.ReadPullRequest: self._read,
-            asked.CreatePullRequest: self._create,
-            asked.BringReviewComments: self._bring_comments,
+            asked.ReadPullRequest: in_worktree(lambda worktree, _: self._pull_request(worktree)),
+            asked.CreatePullRequest: in_worktree(self._create),
+            asked.BringReviewComments: in_worktree(self._bring_comments),
             asked.ImportPullRequest: self._import,
         }
 
-    async def _read(self, request: asked.ReadPullRequest) -> PullRequestRow:
-        return await self._pull_request(await self._worktree(request.worktree_id))
-
-    async def _create(self, request: asked.CreatePullRequest) -> PullRequestRow:
-        worktree = await self._worktree(request.worktree_id)
+    async def _create(self, worktree: Worktree, request: asked.CreatePullRequest) -> PullRequestRow:
         if not request.title.strip():
             raise CommandRejected("Give a title for the pull request.")
         created = await self._access.run(
@@ -205,8 +200,7 @@ class PullRequestHandler:
         )
         return self._show(worktree, created)
 
-    async def _bring_comments(self, request: asked.BringReviewComments) -> Done:
-        worktree = await self._worktree(request.worktree_id)
+    async def _bring_comments(self, worktree: Worktree, _: asked.BringReviewComments) -> Done:
         session_id = next(iter(self._access.sessions_in(worktree)), "")
         if not session_id:
             raise CommandRejected(f"No session works in {worktree.branch}.")
@@ -243,6 +237,3 @@ class PullRequestHandler:
                 supervisor.find(session_id).pull_request = found if found.number else None
                 supervisor.changed(session_id)
         return found
-
-    async def _worktree(self, worktree_id: str) -> Worktree:
-        return (await self._access.find(worktree_id)).worktree

@@ -25,6 +25,8 @@ _WEEKDAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _DAYS_AHEAD = 366 * 9
 """Between two 29ths of February there may be eight years."""
 _LONGEST_LINE = 200
+_HOURS = 24
+"""Of a day."""
 
 
 class CronField(Struct, frozen=True):
@@ -73,16 +75,12 @@ class CronLine(Struct, frozen=True):
         return day.month in self.months and (any(fits) if self.either_day else all(fits))
 
     def _times_of(self, day: date) -> Iterator[int]:
-        folds = (0, 1) if len(self.hours) == _hours_of_a_day() else (0,)
+        folds = (0, 1) if len(self.hours) == _HOURS else (0,)
         for hour in self.hours:
             for minute in self.minutes:
                 for fold in folds:
                     local = datetime(day.year, day.month, day.day, hour, minute, fold=fold)
                     yield int(local.timestamp()) * 1000
-
-
-def _hours_of_a_day() -> int:
-    return _FIELDS[1].last + 1
 
 
 def parse_cron(text: str) -> CronLine:

@@ -16,9 +16,11 @@ import msgspec
 from msgspec import Struct
 
 from rookery.core.limits import MIB
+from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.schedule_requests import MissedRun, ScheduleRun
 from rookery.manager.schedules.cron import parse_cron
+from rookery.manager.shown_rows import Started
 from rookery.platform.disk import private_folder, put, reason
 
 SCHEDULES_FILE = "schedules.json"
@@ -61,6 +63,15 @@ class Schedule(Struct, frozen=True, kw_only=True):
             yield self.at
         elif self.at is None and self.cron:
             yield from parse_cron(self.cron).after(ts)
+
+
+class CallWebhook(Asking[Started], frozen=True, kw_only=True):
+    """What a webhook sent. Only the web server makes this request, after it checked the token.
+    A `request_id` that was sent before starts nothing."""
+
+    schedule_id: str
+    text: str = ""
+    request_id: str = ""
 
 
 class ScheduleFile:

@@ -103,7 +103,10 @@ def number_of(message_id: str) -> int | None:
 
 def requeued(record: SessionRecord) -> SessionRecord:
     """Queue the message again that was being sent when the manager died."""
-    return replace(record, mail=tuple(_requeue(each) for each in record.mail))
+    mail = (
+        replace(each, state="queued") if each.state == "sending" else each for each in record.mail
+    )
+    return replace(record, mail=tuple(mail))
 
 
 def queued(record: SessionRecord, messages: Sequence[UserMessage]) -> SessionRecord:
@@ -170,10 +173,6 @@ def _failed(record: SessionRecord, number: int) -> QueuedMessage:
                 raise CommandRejected("That message has not failed.")
             return each
     raise CommandRejected("No such message.")
-
-
-def _requeue(message: QueuedMessage) -> QueuedMessage:
-    return replace(message, state="queued") if message.state == "sending" else message
 
 
 def held_answer(event: SessionEvent, terms: Terms, question: Message | None) -> HeldAnswer:

@@ -201,7 +201,7 @@ class LastExit(Struct, frozen=True, kw_only=True):
     signal: int | None = None
 
 
-class Session(Struct, frozen=True, kw_only=True):
+class Session(Struct, frozen=True, kw_only=True, rename="camel"):
     """The state of one session. An ask is pending, deferred until the session is announced, or
     settled (then `answered_ask_ts` is at least its `ts`). There is no other way to drop an ask,
     so the stored messages and this one number say which ask is still open."""

@@ -4,7 +4,6 @@ A record extends the state of the machine by what is known about the session. Un
 are ignored, so fields may be added. The list is never truncated.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -26,12 +25,12 @@ from rookery.manager.sessions.session_states import (
 
 LABEL_LENGTH = 40
 LOG_LINES = 100
-_REBUILT = ("pending_ask", "deferred_ask", "stop_requested")
+_REBUILT = ("pendingAsk", "deferredAsk", "stopRequested")
 """Fields that are rebuilt from the journal, so they are not stored."""
 MailState = Literal["queued", "sending", "sent", "failed"]
 
 
-class ParallelMode(Struct, frozen=True, kw_only=True):
+class ParallelMode(Struct, frozen=True, kw_only=True, rename="camel"):
     """The worktree of a session, as far as the session knows it."""
 
     enabled: bool = True
@@ -64,7 +63,7 @@ class QueuedMessage(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class SessionRecord(Session, frozen=True, kw_only=True):
+class SessionRecord(Session, frozen=True, kw_only=True, rename="camel"):
     """Times are in milliseconds. A stored `state` is for display: `rebuild_session` decides."""
 
     session_id: str
@@ -169,31 +168,15 @@ def flags(record: SessionRecord) -> Flags:
 
 def session_to_json(record: SessionRecord) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(record)
-    stored = {name: value for name, value in fields.items() if name not in _REBUILT}
-    spelled: dict[str, Any] = _rename_keys(stored, _camel)
-    return spelled
+    return {name: value for name, value in fields.items() if name not in _REBUILT}
 
 
 def session_from_json(data: object) -> SessionRecord | None:
     """None if the value is not a valid record. Unknown keys are ignored."""
     try:
-        return msgspec.convert(_rename_keys(data, _snake), SessionRecord)
+        return msgspec.convert(data, SessionRecord)
     except (msgspec.ValidationError, RecursionError):
         return None
-
-
-def _rename_keys(data: Any, spell: Any) -> Any:
-    if isinstance(data, dict):
-        return {spell(key): _rename_keys(each, spell) for key, each in data.items()}
-    return [_rename_keys(each, spell) for each in data] if isinstance(data, list) else data
-
-
-def _camel(name: str) -> str:
-    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
 
 
 def active_first(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:

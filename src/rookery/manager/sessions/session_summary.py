@@ -34,11 +34,13 @@ class Switches(Struct, frozen=True, kw_only=True):
 
 async def switch(session: SupervisedSession, folder: SessionFolder, wanted: Switches) -> None:
     """Apply switches to the running process and to those started later. The process gets them
-    first, because it can reject them. If none runs, one is started, unless flags for the next
-    process are enough."""
+    first, because it can reject them. If none runs, one is started, except for the approval: a
+    later process gets that from its flags."""
     commands = tuple(_commands(session.id, wanted))
     is_alive = session.record.process_open
-    if session.is_stored() and (is_alive or any(not _is_flag(each) for each in commands)):
+    if session.is_stored() and (
+        is_alive or any(not isinstance(each, SwitchApproval) for each in commands)
+    ):
         host = await session.host(reopen=True)
         for command in commands:
             await host.send(command)
@@ -65,11 +67,6 @@ def _commands(task_id: str, wanted: Switches) -> Iterator[Command]:
         yield SelectIntent(task_id=task_id, intent_id=wanted.intent)
     if wanted.auto_approve is not None:
         yield SwitchApproval(task_id=task_id, automatic=wanted.auto_approve)
-
-
-def _is_flag(command: Command) -> bool:
-    """Whether a later process gets this from its flags alone."""
-    return isinstance(command, SwitchApproval)
 
 
 _URGENCY = {**dict.fromkeys(WAITING, 0), SessionState.ERROR: 1}

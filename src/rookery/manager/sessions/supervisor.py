@@ -301,6 +301,12 @@ class Supervisor:
             return self._summary(supervised)
         return next((each for each in self.all() if each.record.session_id == session_id), None)
 
+    def summary(self, session_id: str) -> SessionSummary:
+        """Like `session`, but raises `CommandRejected` if there is none."""
+        if summary := self.session(session_id):
+            return summary
+        raise CommandRejected(f"No such session: {session_id[:80]}.")
+
     def all(self) -> list[SessionSummary]:
         """All sessions, unordered, including archived ones and those started without a manager."""
         return [

@@ -27,7 +27,7 @@ from rookery.core.commands import repeated_field
 from rookery.errors import CommandRejected, RookeryError, StorageError
 from rookery.manager.dependencies import FleetView
 from rookery.manager.handlers.router import Router, reply_to_json, request_from_json
-from rookery.manager.schedule_requests import CallWebhook
+from rookery.manager.schedules.schedule_file import CallWebhook
 from rookery.manager.web.access import (
     BODY,
     FIRST_FRAME,

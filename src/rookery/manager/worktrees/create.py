@@ -244,7 +244,7 @@ def _create(
     )
     made = register(project, worktree)
     faults.kp("worktree.noted")
-    return Created(worktree=made, base=start.commit, notes=notes)
+    return Created(worktree=made, notes=notes)
 
 
 def slug(text: str) -> str:

@@ -42,18 +42,17 @@ from rookery.platform.worktree_values import (
     Created,
     Importable,
     KeptWork,
-    Resumed,
     Worktree,
     WorktreeState,
 )
 
 
-def resume(project: Project, worktree: Worktree) -> Resumed:
+def resume(project: Project, worktree: Worktree) -> Created:
     """Recreate the worktree if its folder is gone. Raises `InTheWay`; never uses another folder."""
     with project.alone():
         if state_of(project, worktree) is not WorktreeState.MISSING:
             git_of(project, worktree)
-            return Resumed(worktree=worktree)
+            return Created(worktree=worktree)
         return _recreate(project, worktree)
 
 
@@ -97,7 +96,7 @@ def bring_back(project: Project, ref: str, branch: str) -> Created:
         for commit in parents[1:2]:
             if git.output("log", "-1", "--format=%s", commit) == STAGED:
                 git.run("read-tree", commit)
-        return Created(worktree=worktree, base=base)
+        return Created(worktree=worktree)
 
 
 def importable(project: Project) -> Importable:
@@ -133,7 +132,7 @@ def import_branch(project: Project, branch: str, *, label: str = "", parent: str
             parent_branch=parent or project.current_branch,
             remote=remote,
         )
-        return Created(worktree=register(project, worktree), base=tip, notes=notes)
+        return Created(worktree=register(project, worktree), notes=notes)
 
 
 def import_worktree(project: Project, folder: Path) -> Created:
@@ -143,16 +142,14 @@ def import_worktree(project: Project, folder: Path) -> Created:
         found = registered_at(project, place)
         if not found or common_folder(str(place)) != str(project.common):
             raise InTheWay(Code.BROKEN, f"{place} is not a worktree of this project.")
-        base = project.git.at(found.admin, found.folder).commit("HEAD")
-        known = read_metadata(found.admin)
-        if known:
-            return Created(worktree=known, base=base)
+        if known := read_metadata(found.admin):
+            return Created(worktree=known)
         worktree = replace(
             new_worktree(project, place, found.branch),
             parent_branch=project.current_branch,
             imported=place.parent != project.place,
         )
-        return Created(worktree=register(project, worktree), base=base)
+        return Created(worktree=register(project, worktree))
 
 
 def _existing_worktree(project: Project, holder: Path, branch: str) -> Created:
@@ -163,7 +160,7 @@ def _existing_worktree(project: Project, holder: Path, branch: str) -> Created:
         raise InTheWay(
             Code.BRANCH_CHECKED_OUT, f"{branch} is checked out in {holder}; import that instead."
         )
-    return Created(worktree=known, base=project.git.commit(f"refs/heads/{branch}"))
+    return Created(worktree=known)
 
 
 def _find_remote(project: Project, branch: str) -> str:
@@ -205,7 +202,7 @@ def _drop_empty(folder: Path, root: Path) -> None:
         folder = folder.parent
 
 
-def _recreate(project: Project, worktree: Worktree) -> Resumed:
+def _recreate(project: Project, worktree: Worktree) -> Created:
     folder = Path(worktree.path)
     if worktree.imported:
         raise InTheWay(
@@ -227,4 +224,4 @@ def _recreate(project: Project, worktree: Worktree) -> Resumed:
     project.make_place()
     check_out(project, folder, worktree.branch)
     again = register(project, replace(worktree, path=str(folder)))
-    return Resumed(worktree=again, notes=notes)
+    return Created(worktree=again, notes=notes)
