@@ -168,7 +168,6 @@ class TracedFile(Struct, frozen=True, kw_only=True):
     word_marks: str = ""
     """Written instead of `line_marks` since matching ignores white space."""
     binary: bool = False
-    stale: str = ""
     attribution: str = ""
 
 

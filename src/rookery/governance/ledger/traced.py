@@ -155,14 +155,10 @@ def _file(path: str, file: dict[str, Any], own: dict[str, Any]) -> TracedFile:
         origin=_text(own.get("from")),
         ranges=_ranges(ranges or _list(file.get("ranges"))),
         deleted_ranges=_ranges(_list(own.get("deleted_ranges"))),
-        original_ranges=_ranges(_list(own.get("original_ranges"))),
         lines_added=_number(own.get("lines_added")) or 0,
         lines_deleted=_number(own.get("lines_deleted")) or 0,
         line_marks=_text(own.get("line_marks")),
         word_marks=_text(own.get("word_marks")),
-        binary=own.get("binary") is True,
-        stale=_text(own.get("stale")),
-        attribution=_text(own.get("attribution")),
     )
 
 
