@@ -75,6 +75,20 @@ def committed(folder: Path, name: str, text: str) -> None:
     git(folder, "commit", "-qm", f"change {name}")
 
 
+def make_branches(folder: Path) -> None:
+    """Two commits on a topic and one on main since then, a staged file and a changed one."""
+    make_repository(folder)
+    git(folder, "checkout", "-qb", "topic")
+    committed(folder, "topic.py", "t = 1\n")
+    committed(folder, "second.py", "s = 1\n")
+    git(folder, "checkout", "-q", "main")
+    committed(folder, "later.py", "l = 1\n")
+    git(folder, "checkout", "-q", "topic")
+    (folder / "staged.py").write_text("a\n", encoding="utf-8")
+    git(folder, "add", "staged.py")
+    (folder / "other.py").write_text("y = 2\n", encoding="utf-8")
+
+
 def test_a_change_cannot_hide_itself_with_attributes(rookery: Installed, project: Path):
     (project / ".gitattributes").write_text("*.py -diff\n*.bin binary\n", encoding="utf-8")
     (project / "new.py").write_text("z = eval(input())\n", encoding="utf-8")
@@ -103,17 +117,7 @@ WHAT = {
 
 @pytest.mark.parametrize(("words", "expected"), WHAT.values(), ids=WHAT.keys())
 def test_what_is_reviewed(rookery: Installed, words: list[str], expected: set[str]):
-    project = copy_of(make_repository, rookery.workspace)
-    git(project, "checkout", "-qb", "topic")
-    committed(project, "topic.py", "t = 1\n")
-    committed(project, "second.py", "s = 1\n")
-    git(project, "checkout", "-q", "main")
-    committed(project, "later.py", "l = 1\n")
-    git(project, "checkout", "-q", "topic")
-    (project / "staged.py").write_text("a\n", encoding="utf-8")
-    git(project, "add", "staged.py")
-    (project / "other.py").write_text("y = 2\n", encoding="utf-8")
-    patch = project.parent / "x.patch"
+    patch = copy_of(make_branches, rookery.workspace).parent / "x.patch"
     patch.write_text("--- a/piped.py\n+++ b/piped.py\n@@ -1 +1 @@\n-a\n+b\n", encoding="utf-8")
     with LlmServer([SOUND], [say("Done.")]) as server:
         done = rookery.run(
