@@ -89,7 +89,7 @@ def page(extension: Path) -> Iterator[Page]:
     html = html.replace("{source}", source).replace("{folder}", source)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
-            executable_path=program,
+            executable_path=shutil.which("chromium-headless-shell") or program,
             args=["--disable-dev-shm-usage", "--disable-gpu", "--no-proxy-server"],
             chromium_sandbox=os.geteuid() != 0,
         )
