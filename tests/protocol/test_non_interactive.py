@@ -21,7 +21,7 @@ from rookery.protocol.outcomes import (
     NOT_APPROVED,
     PATIENCE,
     Unattended,
-    first_failure,
+    leave_at_failure,
 )
 
 pytestmark = pytest.mark.anyio
@@ -160,10 +160,10 @@ async def test_no_question_waits_for_an_answer(kind: AskKind):
 
 @pytest.mark.parametrize("kind", FailureKind)
 def test_with_exit_on_error_the_first_failure_ends_the_run(kind: FailureKind):
-    leave = first_failure(failed(kind))
+    leave = leave_at_failure(failed(kind))
     if kind in (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY):
         assert leave is None
     else:
         assert leave
         assert leave.reason == "It failed."
-    assert first_failure(refused()) is None
+    assert leave_at_failure(refused()) is None

@@ -109,15 +109,6 @@ class Unattended:
                 return asked.text or f"The task stopped with {asked.ask}."
 
 
-def first_failure(event: Event) -> Leave | None:
-    """Leave at the first failed request."""
-    match event.fact:
-        case RequestFailed(error=error, message=message) if error not in SETTLED_BY_THE_ENGINE:
-            return Leave(message, code_of_failure(error))
-        case _:
-            return None
-
-
 class UntilFirstFailure:
     """A display that shows nothing after the first failure: a retry may be announced that will
     not happen."""
@@ -133,10 +124,12 @@ class UntilFirstFailure:
 
 
 def leave_at_failure(event: Event) -> Leave | None:
-    leave = first_failure(event)
-    if leave and isinstance(event.fact, RequestFailed):
-        return Leave(leave.reason, code_of_request(event.fact))
-    return None
+    """Leave at the first failed request."""
+    match event.fact:
+        case RequestFailed(error=error) as failed if error not in SETTLED_BY_THE_ENGINE:
+            return Leave(failed.message, code_of_request(failed))
+        case _:
+            return None
 
 
 BY_FAILURE = {
