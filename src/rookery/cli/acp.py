@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.app.extra_tools import GivenByClient
 from rookery.app.model_choice import NoKey
-from rookery.cli.main import task
+from rookery.cli.main import session_flags, task
 from rookery.cli.options import Options
 from rookery.cli.run import KILLED_BY, handled_signals, open_run, silence_libraries
 from rookery.cli.run_options import Run, prepare
@@ -37,20 +37,6 @@ from rookery.storage.sessions import TaskStore
 
 LONGEST_MESSAGE = 64 * 2**20
 """Bytes of a message; images are in it."""
-_FLAGS = {
-    *("yes", "require_approval", "permission_mode", "trust", "sandbox", "allow_outside"),
-    *(
-        "allow_protected",
-        "provider",
-        "model",
-        "base_url",
-        "fallback",
-        "api_key",
-        "mode",
-        "reasoning_effort",
-    ),
-}
-"""The flags of a task that also apply here, to all sessions."""
 
 
 class LocalFolders:
@@ -206,6 +192,6 @@ command = click.Command(
             is_flag=True,
             help=f"Store a provider's key in this terminal, as {NAME} auth does, then exit.",
         ),
-        *(param for param in task.params if param.name in _FLAGS),
+        *session_flags("allow_outside", "allow_protected", "reasoning_effort"),
     ],
 )

@@ -378,3 +378,14 @@ def task(**options: Any) -> int:
     from rookery.cli.run import run_session
 
     return run_session(Options(**options))
+
+
+_OF_SESSIONS = {
+    *("yes", "require_approval", "permission_mode", "trust", "sandbox", "provider", "model"),
+    *("base_url", "fallback", "api_key", "mode"),
+}
+
+
+def session_flags(*more: str) -> list[click.Parameter]:
+    """The flags of a task for a command that serves many: they apply to all its sessions."""
+    return [param for param in task.params if param.name in {*_OF_SESSIONS, *more}]

@@ -11,18 +11,12 @@ import anyio.to_thread
 import click
 
 from rookery import NAME
-from rookery.cli.main import task
+from rookery.cli.main import session_flags
 from rookery.errors import SettingsError
 from rookery.mcp.cli.mcp_command import command
 
 if TYPE_CHECKING:
     from rookery.core.facts import Event
-
-_FLAGS = {
-    *("yes", "require_approval", "permission_mode", "trust", "sandbox", "provider", "model"),
-    *("base_url", "fallback", "api_key", "mode", "workspace"),
-}
-"""The flags of a task that also apply here, to all sessions."""
 
 
 def _run(workspace: Path, **flags: Any) -> int:
@@ -60,6 +54,6 @@ command.add_command(
             "works in this folder and below. It never approves actions: the user does, in the "
             "MCP client. Flags apply to all sessions."
         ),
-        params=[param for param in task.params if param.name in _FLAGS],
+        params=session_flags("workspace"),
     )
 )

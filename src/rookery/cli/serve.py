@@ -20,7 +20,7 @@ import click
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from rookery import NAME
-from rookery.cli.main import task
+from rookery.cli.main import session_flags, task
 from rookery.cli.options import Options
 from rookery.cli.run import Client, run_client
 from rookery.cli.run_options import prepare
@@ -126,21 +126,6 @@ class PendingClient:
     def authenticated(self) -> None:
         if self in self._clients:
             self._clients.remove(self)
-
-
-TASK_FLAGS = {
-    *(
-        "workspace",
-        "yes",
-        "require_approval",
-        "permission_mode",
-        "trust",
-        "sandbox",
-        "allow_outside",
-    ),
-    *("allow_protected", "provider", "model", "base_url", "fallback", "api_key", "mode"),
-}
-"""The flags of a task that also apply to a server, for all its tasks."""
 
 
 def socket_for(places: Places, workspace: Path) -> Path:
@@ -351,6 +336,6 @@ command = _ServeOrManage(
             expose_value=False,
             help=f"Serve the Agent Manager's page; same options as {NAME} manager.",
         ),
-        *(param for param in task.params if param.name in TASK_FLAGS),
+        *session_flags("workspace", "allow_outside", "allow_protected"),
     ],
 )
