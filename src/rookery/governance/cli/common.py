@@ -144,6 +144,11 @@ class CommandFolder:
         if self.as_json:
             print(json.dumps(document, ensure_ascii=False))
 
+    def finish(self, *, ok: bool, **document: object) -> int:
+        """Print the result of a check as JSON, with `--json`, and return the exit code."""
+        self.print_json({**document, "ok": ok})
+        return TraceExit.FINE if ok else TraceExit.FINDINGS
+
 
 GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 """Sources of options that were given explicitly."""

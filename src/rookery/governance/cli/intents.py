@@ -14,7 +14,6 @@ from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.text.terminal_text import aligned, counted
 from rookery.errors import RookeryError
 from rookery.governance.cli.common import (
-    FINDINGS,
     GIVEN,
     CommandFolder,
     GovernanceGroup,
@@ -66,15 +65,12 @@ def coverage_command(governed: GovernedFolder, allowed: Sequence[str]) -> int:
     states = {each.state for each in found.intents} | ({"orphan"} if found.orphans else set())
     faults = (states & FAULTS) - set(allowed)
     governed.echo(*_lines(found))
-    governed.print_json(
-        {
-            "intents": to_builtins(found.intents),
-            "orphans": list(found.orphans),
-            "drifted": list(found.drifted),
-            "ok": not faults,
-        }
+    return governed.finish(
+        ok=not faults,
+        intents=to_builtins(found.intents),
+        orphans=list(found.orphans),
+        drifted=list(found.drifted),
     )
-    return FINDINGS if faults else 0
 
 
 @click.command("map")

@@ -17,7 +17,7 @@ from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.text.terminal_text import aligned, counted, harmless_line
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import SettingsError, ToolError
-from rookery.governance.cli.common import FINDINGS, GovernedFolder, governed_command, now
+from rookery.governance.cli.common import GovernedFolder, governed_command, now
 from rookery.governance.git_history import CommittedChange, CommittedChanges, trailer_intents
 from rookery.governance.intents.intent import Intent, digest, selectable
 from rookery.governance.layout import find_layout
@@ -150,15 +150,13 @@ def check_staged(governed: GovernedFolder, intent_id: str | None, message: Path 
     if not change.files or (not named and git.is_governance_only(change)):
         what = f"nothing but {GOVERNANCE_FOLDER}/" if change.files else "nothing"
         governed.echo(f"{what} is staged, which needs no intent")
-        governed.print_json({"intent": None, "intents": [], "targets": [], "ok": True})
-        return 0
+        return governed.finish(ok=True, intent=None, intents=[], targets=[])
     if message and not named:
         print(
             f"Error: The message has no line such as `Intent: INT-001` (see {NAME} intents list).",
             file=sys.stderr,
         )
-        governed.print_json({"intent": None, "intents": [], "targets": [], "ok": False})
-        return FINDINGS
+        return governed.finish(ok=False, intent=None, intents=[], targets=[])
     source = " (from the message)" if message and not intent_id else ""
     if not named:
         branch_intent, where = _branch_intent(git)
@@ -167,15 +165,9 @@ def check_staged(governed: GovernedFolder, intent_id: str | None, message: Path 
     found = _best([git.judge_change(change, rules_of(governed, each)) for each in intents])
     ids = [each.id for each in intents]
     governed.echo(f"{', '.join(ids)}{source}  {counts(found)}", *rows(not_fine(found)))
-    governed.print_json(
-        {
-            "intent": ids[0],
-            "intents": ids,
-            "targets": [as_json(each) for each in found],
-            "ok": all_fine(found),
-        }
+    return governed.finish(
+        ok=all_fine(found), intent=ids[0], intents=ids, targets=list(map(as_json, found))
     )
-    return 0 if all_fine(found) else FINDINGS
 
 
 def check_range(governed: GovernedFolder, revisions: str, intent_id: str | None) -> int:
@@ -183,8 +175,7 @@ def check_range(governed: GovernedFolder, revisions: str, intent_id: str | None)
     results = [_check_commit(governed, git, each, intent_id) for each in git.commits(revisions)]
     bad = sum(not each["ok"] for each in results)
     governed.echo(f"{counted(len(results), 'commit')}, {bad} with findings")
-    governed.print_json({"commits": results, "ok": not bad})
-    return FINDINGS if bad else 0
+    return governed.finish(ok=not bad, commits=results)
 
 
 def _check_paths(governed: GovernedFolder, intent: Intent, paths: Sequence[str]) -> int:
@@ -193,21 +184,19 @@ def _check_paths(governed: GovernedFolder, intent: Intent, paths: Sequence[str])
         governed.layout, rules_of(governed, intent), named, cwd=os.fspath(governed.folder)
     )
     governed.echo(*_selectable_note(intent), *rows(found))
-    governed.print_json(
-        {
-            "intent": intent.id,
-            "selectable": selectable(intent, now()),
-            "targets": [as_json(each) for each in found],
-            "ok": all_fine(found),
-        }
+    return governed.finish(
+        ok=all_fine(found),
+        intent=intent.id,
+        selectable=selectable(intent, now()),
+        targets=list(map(as_json, found)),
     )
-    return 0 if all_fine(found) else FINDINGS
 
 
 def _check_command(governed: GovernedFolder, intent: Intent, line: str) -> int:
     ctx = _call_context(governed, intent)
     action = _action(governed, line, os.fspath(governed.folder))
-    verdict = judge_call(_call(line), action, ctx, governed.layout)
+    call = ToolCall(id="check", name="execute_command", arguments={"command": line})
+    verdict = judge_call(call, action, ctx, governed.layout)
     reach, found = verdict.reach or Reach(kind=ReachKind.UNBOUNDED), verdict.findings
     refusals = [each.refusal for each in verdict.objections if each.finding is None]
     ok = all_fine(found) and not refusals
@@ -215,21 +204,18 @@ def _check_command(governed: GovernedFolder, intent: Intent, line: str) -> int:
     governed.echo(*_selectable_note(intent), *_command_rows(reach, found, line))
     governed.echo(*([f"  allowed by {harmless_line(allowed)}"] if allowed else []))
     governed.echo(*(f"  {each.code}  {harmless_line(each.message)}" for each in refusals))
-    governed.print_json(
-        {
-            "intent": intent.id,
-            "selectable": selectable(intent, now()),
-            "command": line,
-            "kind": str(reach.kind),
-            "why": reach.why or None,
-            "targets": [as_json(each) for each in found],
-            "allowed_by": allowed or None,
-            "decision": verdict.decision.name.lower(),
-            "objections": [{"code": each.code, "message": each.message} for each in refusals],
-            "ok": ok,
-        }
+    return governed.finish(
+        ok=ok,
+        intent=intent.id,
+        selectable=selectable(intent, now()),
+        command=line,
+        kind=str(reach.kind),
+        why=reach.why or None,
+        targets=list(map(as_json, found)),
+        allowed_by=allowed or None,
+        decision=verdict.decision.name.lower(),
+        objections=[{"code": each.code, "message": each.message} for each in refusals],
     )
-    return 0 if ok else FINDINGS
 
 
 def _command_rows(reach: Reach, found: Sequence[PathFinding], line: str) -> list[str]:
@@ -275,10 +261,6 @@ def _action(governed: GovernedFolder, line: str, folder: str) -> Action:
         cwd=cwd,
         judgement=judge(line, cwd),
     )
-
-
-def _call(line: str) -> ToolCall:
-    return ToolCall(id="check", name="execute_command", arguments={"command": line})
 
 
 def _allowing_rules(ctx: CallContext, action: Action) -> str:
