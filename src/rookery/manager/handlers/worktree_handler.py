@@ -158,9 +158,9 @@ class WorktreeHandler:
         return Done(notes=(done, *saved_work_notes(applied.keep), *applied.notes))
 
     async def _merge(self, worktree: Worktree, _: asked.MergeWorktree) -> Done:
-        merged = await self._access.run(merge, worktree)
-        done = f"{worktree.branch} was merged into {merged.into}."
-        return Done(notes=(done, *saved_work_notes(merged.keep)))
+        kept = await self._access.run(merge, worktree)
+        done = f"{worktree.branch} was merged into {worktree.parent_branch}."
+        return Done(notes=(done, *saved_work_notes(kept)))
 
     async def _remove(self, worktree: Worktree, request: asked.RemoveWorktree) -> Done:
         if not request.token:

@@ -211,7 +211,7 @@ class WorktreeSetup:
             look = f"{NAME} sessions worktrees scripts"
             return [f"{shown} was not run, because you have not agreed to it as it is now: {look}"]
         lines = _OutputLines()
-        run = await run_setup(
+        trouble = await run_setup(
             script,
             worktree,
             project,
@@ -221,7 +221,7 @@ class WorktreeSetup:
             other_pids=self.processes,
         )
         on_lines(tuple(lines.rest()))
-        return [run.trouble] if run.trouble else []
+        return [trouble] if trouble else []
 
     def processes(self) -> set[int]:
         """PIDs of sessions and run scripts, which must not be killed with another process."""

@@ -74,10 +74,10 @@ class WorktreeToolsHandler:
                 raise CommandRejected(
                     f"{shown.record.name} is working in {worktree.branch}. Stop it, then update."
                 )
-        updated = await self._access.run(update, worktree, rebase=request.rebase)
+        kept = await self._access.run(update, worktree, rebase=request.rebase)
         how = "was rebased onto" if request.rebase else "now has all of"
         done = f"{worktree.branch} {how} {worktree.parent_branch}."
-        return Done(notes=(done, *saved_work_notes(updated.keep)))
+        return Done(notes=(done, *saved_work_notes(kept)))
 
     async def _read_log(self, worktree: Worktree, _: asked.ReadScriptLog) -> ScriptLog:
         text = await anyio.to_thread.run_sync(_end_of, self._scripts.log(worktree))

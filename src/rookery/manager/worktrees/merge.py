@@ -25,7 +25,6 @@ from rookery.platform.worktree_values import (
     Code,
     Finished,
     KeptWork,
-    Merged,
     Worktree,
     WorktreeState,
 )
@@ -127,9 +126,9 @@ def merged_tree(git: Git, ours: str, theirs: str) -> str:
     return tree.strip()
 
 
-def merge(project: Project, worktree: Worktree) -> Merged:
-    """Merge the branch into its parent. Raises `InTheWay`, without changes, if that is not
-    possible."""
+def merge(project: Project, worktree: Worktree) -> KeptWork | None:
+    """Merge the branch into its parent; return the files that were saved before. Raises `InTheWay`,
+    without changes, if that is not possible."""
     with project.alone():
         tip = project.git.commit(f"refs/heads/{worktree.branch}")
         if not tip:
@@ -143,7 +142,7 @@ def merge(project: Project, worktree: Worktree) -> Merged:
         faults.kp("worktree.merging")
         merge_commit(project.git, worktree.branch, tip, into=worktree.parent_branch)
         faults.kp("worktree.merged")
-        return Merged(commit=project.git.commit("HEAD"), into=worktree.parent_branch, keep=kept)
+        return kept
 
 
 def _save_staged(project: Project, worktree: Worktree, git: Git) -> KeptWork | None:
@@ -250,8 +249,9 @@ def merge_commit(git: Git, branch: str, tip: str, *, into: str) -> None:
         ) from error
 
 
-def update(project: Project, worktree: Worktree, *, rebase: bool = False) -> Merged:
-    """Raises `InTheWay`, without changes, if that is not possible."""
+def update(project: Project, worktree: Worktree, *, rebase: bool = False) -> KeptWork | None:
+    """Bring the parent's commits into the branch; return the commits that a rebase replaced. Raises
+    `InTheWay`, without changes, if that is not possible."""
     with project.alone():
         git = git_of(project, worktree)
         demand_branch(git, worktree)
@@ -265,7 +265,7 @@ def update(project: Project, worktree: Worktree, *, rebase: bool = False) -> Mer
         else:
             _try_merge(git, worktree, tip)
             merge_commit(git, worktree.parent_branch, tip, into=worktree.branch)
-        return Merged(commit=git.commit("HEAD"), into=worktree.branch, keep=kept)
+        return kept
 
 
 def _parent_tip(project: Project, git: Git, worktree: Worktree) -> str:

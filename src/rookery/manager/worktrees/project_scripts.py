@@ -13,7 +13,7 @@ import anyio
 from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
-from rookery.core.limits import KIB, MIB
+from rookery.core.limits import KIB
 from rookery.errors import ToolError
 from rookery.platform.git_folders import OWN_FOLDER, regular_content
 from rookery.platform.guarded_process import GuardedProcess, command_environment, start_guarded
@@ -25,7 +25,6 @@ from rookery.platform.worktree_values import Worktree, environment_of
 LARGEST = 100 * KIB
 
 LONGEST = 300.0
-KEPT_OUTPUT = 1 * MIB
 GRACE = 2.0
 PATIENCE = 3.0
 """Seconds after the grace period until an unresponsive warden is killed."""
@@ -36,13 +35,6 @@ class ProjectScript(Struct, frozen=True, kw_only=True):
     text: str
     digest: str
     """SHA-256 of the text; an approval covers only this."""
-
-
-class SetupRun(Struct, frozen=True, kw_only=True):
-    output: str
-    """The last `KEPT_OUTPUT` bytes."""
-    trouble: str = ""
-    """What went wrong; empty if nothing. The worktree can be used anyway."""
 
 
 def project_script(project: Path, name: str) -> ProjectScript | None:
@@ -85,13 +77,12 @@ async def run_setup(
     seconds: float = LONGEST,
     wardens: Wardens | None = None,
     other_pids: Callable[[], Collection[int]] = tuple,
-) -> SetupRun:
-    """Run the script if its digest is `approved`, passing output to `on_output`. If it kills its
-    warden, all processes that could be its own are killed, except `other_pids`, started by us."""
+) -> str:
+    """Run the script if its digest is `approved`, passing output to `on_output`. Returns what went
+    wrong; empty if nothing. If it kills its warden, all processes that could be its own are killed,
+    except `other_pids`, started by us."""
     if script.digest != approved:
-        return SetupRun(
-            output="", trouble=f"You have not agreed to {script.path} as it is now; read it."
-        )
+        return f"You have not agreed to {script.path} as it is now; read it."
     try:
         process = start_guarded(
             wardens or Wardens(),
@@ -103,7 +94,7 @@ async def run_setup(
             ),
         )
     except ToolError as error:
-        return SetupRun(output="", trouble=f"The set-up script did not run. {error}")
+        return f"The set-up script did not run. {error}"
     return await _attend(process, on_output, seconds, other_pids)
 
 
@@ -112,13 +103,9 @@ async def _attend(
     on_output: Callable[[str], None],
     seconds: float,
     other_pids: Callable[[], Collection[int]],
-) -> SetupRun:
-    output = bytearray()
-
+) -> str:
     def read_output() -> None:
         while data := process.read():
-            output.extend(data)
-            del output[:-KEPT_OUTPUT]
             on_output(data.decode("utf-8", "replace"))
 
     try:
@@ -131,10 +118,7 @@ async def _attend(
             await end_process(process, GRACE)
             read_output()
             close_process(process, {*other_pids()})
-    said = output.decode("utf-8", "replace")
-    return SetupRun(
-        output=said, trouble=_trouble(process, seconds if time.cancelled_caught else 0.0)
-    )
+    return _trouble(process, seconds if time.cancelled_caught else 0.0)
 
 
 async def wait_for_output(process: GuardedProcess) -> None:
