@@ -83,6 +83,7 @@ class Scale:
         self._sizes = sizes
         self._rounds = rounds
         self._runs = 0
+        (folder / "sample").mkdir()
         track = Track(folder / "sample", model, FILES)
         self._sample_run = track.rookery("30-turns")
         self._bare = median(track.bare("start").cost.cpu for _ in range(rounds))
