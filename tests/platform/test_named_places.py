@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rookery.platform import paths
-from rookery.platform.paths import NamedPlaces
+from rookery.platform.paths import NamedPlaces, real_paths
 
 PLACES = (".netrc", ".config/gh", ".config/gh/hosts.yml", ".config/Code/User", ".ssh")
 
@@ -49,3 +49,8 @@ def test_a_folder_is_listed_again_when_it_has_changed(
     assert found(tmp_path, places) == {}
     (tmp_path / ".ssh").mkdir()
     assert found(tmp_path, places) == {".ssh": False}
+
+
+def test_a_path_may_be_as_deep_as_a_file_system_allows():
+    deep = "/a" * 2_000
+    assert [*real_paths([deep, f"{deep}/..", "/"])] == [deep, deep.removesuffix("/a"), "/"]

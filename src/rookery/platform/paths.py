@@ -219,17 +219,19 @@ def existing_paths(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _real_path(path: str, known: dict[str, str]) -> str:
-    """`realpath`, by way of the folder. What is found is added to `known`."""
-    if found := known.get(path):
-        return found
-    folder, slash, name = path.rpartition("/")
-    if not slash or name in _NO_NAMES:
-        return os.path.realpath(path)
-    inner = _real_path(folder or "/", known)
-    at = f"{inner}{name}" if inner.endswith("/") else f"{inner}/{name}"
-    found = os.path.realpath(at) if os.path.islink(at) else at
-    known[path] = found
-    return found
+    """`realpath`, by way of the folders. What is found is added to `known`."""
+    outer = [path]
+    while outer[-1] not in known:
+        folder, slash, name = outer[-1].rpartition("/")
+        if not slash or name in _NO_NAMES:
+            known[outer[-1]] = os.path.realpath(outer[-1])
+        else:
+            outer.append(folder or "/")
+    real = known[outer.pop()]
+    while outer:
+        at = f"{real.rstrip('/')}/{outer[-1].rpartition('/')[2]}"
+        real = known[outer.pop()] = os.path.realpath(at) if os.path.islink(at) else at
+    return real
 
 
 _SETTLED_NS = 2_000_000_000
