@@ -4,6 +4,7 @@ They are looked up when a task starts; without any, this module is not loaded.
 """
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -21,11 +22,13 @@ from rookery.core.facts import (
     CriteriaChecked,
     CriterionCheck,
     Ending,
+    Fact,
     Noted,
     Reminded,
     RequestStarted,
     StepCancelled,
     TaskOpened,
+    ToolStarted,
     UserSpoke,
 )
 from rookery.core.modes import GOVERNANCE_FOLDER
@@ -102,7 +105,9 @@ class HookedCalls(Hook, SessionHook):
         """Run PostToolUse hooks and add their output to the result that the model reads."""
         failed = outcome.ending is not Ending.DONE
         event = HookEvent.POST_TOOL_USE_FAILURE if failed else HookEvent.POST_TOOL_USE
-        response = ToolResponse(text=outcome.text, failed=failed)
+        response = ToolResponse(
+            text=outcome.text, failed=failed, duration_ms=self._milliseconds_since_start(call)
+        )
         commands = self._commands(call)
         verdict = await self._hooks.for_call(event, call, commands, response=response)
         self._show(verdict)
@@ -111,6 +116,12 @@ class HookedCalls(Hook, SessionHook):
         added = [self._contexts.pop(call.id, ""), verdict.context, objection]
         whole = "\n\n".join([text, *filter(None, added)])
         return replace(outcome, text=whole, halts=verdict.decision == "halt")
+
+    def _milliseconds_since_start(self, call: ToolCall) -> int:
+        started = next(newest(self._log.events, ToolStarted), None)
+        if started is None or getattr(started.fact, "call_id", "") != call.id:
+            return 0  # it was refused, so nothing was started
+        return max(0, round(time.time() * 1000) - started.ts)
 
     async def begin(self) -> None:
         for problem in self._problems:
@@ -194,9 +205,7 @@ class HookedCalls(Hook, SessionHook):
             match event.fact:
                 case CriteriaChecked(by_hook=True, failed=failed):
                     return failed, spoken
-                case UserSpoke():
-                    spoken = True
-                case Answered(by="user", text=text) if text.strip():
+                case fact if _is_message(fact):
                     spoken = True
         return False, spoken
 
@@ -220,6 +229,22 @@ class HookedCalls(Hook, SessionHook):
             self._log.append(Noted(text=message))
         if verdict.decision == "halt":
             self._log.append(Noted(text=f"{STOPPED_BY_HOOK}{verdict.reason}"))
+
+
+def _is_message(fact: Fact) -> bool:
+    match fact:
+        case TaskOpened() | UserSpoke():
+            return True
+        case Answered(by="user", text=text):
+            return bool(text.strip())
+        case _:
+            return False
+
+
+def _last_message(log: TaskLog) -> int:
+    """The number of the event with the user's last message."""
+    found = newest(log.events, TaskOpened, UserSpoke, Answered)
+    return next((event.seq for event in found if _is_message(event.fact)), 0)
 
 
 _NOT_NOTIFIED = (AskCategory.NON_BLOCKING,)
@@ -273,6 +298,7 @@ def open_hooks(
             root=str(workspace),
             transcript_path=transcript.update(log.events),
             model=asked.model if asked else "",
+            turn_id=str(_last_message(log)),
             permission_mode="default" if interactive else "dontAsk",
             agent_id=task_id if now.parent else "",
             agent_type=now.mode if now.parent else "",

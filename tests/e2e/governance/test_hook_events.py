@@ -186,6 +186,16 @@ def test_the_transcript_is_readable_and_ends_with_the_last_event(governed: Gover
     assert session == governed.of("mutation")[0].task_id
 
 
+def test_hooks_know_how_long_a_call_took_and_which_message_it_serves(ungoverned: Governed):
+    record_event(ungoverned, "PostToolUse")
+    slow, quick = (call("execute_command", command=each) for each in ("sleep 0.2", "true"))
+    asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
+    ungoverned.play([slow], [asks], [quick], [finish()], book=["message other"])
+    first, _, last, *_ = received(ungoverned)
+    assert first["duration_ms"] >= 200
+    assert first["turn_id"] == "1" != last["turn_id"]
+
+
 STOPS = {"continue": False, "stopReason": "That is enough."}
 
 

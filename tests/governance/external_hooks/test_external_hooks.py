@@ -263,7 +263,6 @@ async def test_the_input_names_folder_session_and_call(bench: Bench):
             "mode": "off",
             "intent_id": "INT-001",
             "intent_digest": None,
-            "scope_verdict": None,
         },
     }
 

@@ -35,7 +35,8 @@ _MCP, _MCP_SHOWN = "mcp--", "mcp__"
 
 class Situation(Struct, frozen=True, kw_only=True):
     """The task's state at an event. `permission_mode` is default, acceptEdits, plan, dontAsk or
-    bypassPermissions; `agent_id` is for sub-tasks only; `mode` is that of governance."""
+    bypassPermissions; `turn_id` changes with each message of the user, `agent_id` is for sub-tasks
+    only; `mode` is that of governance."""
 
     session_id: str
     root: str
@@ -48,7 +49,6 @@ class Situation(Struct, frozen=True, kw_only=True):
     mode: str = "off"
     intent_id: str = ""
     intent_digest: str = ""
-    scope_verdict: str = ""
 
 
 class ToolResponse(Struct, frozen=True, kw_only=True):
@@ -86,7 +86,6 @@ def event_input(
             "mode": situation.mode,
             "intent_id": situation.intent_id or None,
             "intent_digest": situation.intent_digest or None,
-            "scope_verdict": situation.scope_verdict or None,
         },
     }
 
