@@ -90,6 +90,24 @@ def test_rows_that_are_not_valid_are_listed_beside_the_others(
     assert len(lines) == 9
 
 
+def test_a_slot_names_the_session_that_waits_in_it(address: str):
+    """A slot that shows no session would seem free, but takes no other."""
+    with connect(address) as database:
+        database.execute(
+            "insert into rookery.sessions (task, label, repo, ref, text, state, worker) "
+            "values ('s1', '', 'r', 'main', 'Go', 'waiting', 'a/0/1')"
+        )
+        for name in ("a/0/1", "b/0/2"):
+            database.execute(
+                "insert into rookery.workers (executor, name, labels, state, digest) "
+                "values (%s, 'w', '{}', 'ready', '')",
+                [name],
+            )
+    with closing(Fleet(address)) as fleet:
+        named = {each.executor: each.session for each in fleet.workers()}
+    assert named == {"a/0/1": "s1", "b/0/2": ""}
+
+
 @pytest.mark.parametrize("state", ["waiting", "completed"])
 def test_a_worker_puts_no_command_into_what_is_printed_to_copy(
     capsys: pytest.CaptureFixture[str], state: FleetState
