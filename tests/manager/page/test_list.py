@@ -256,6 +256,23 @@ def test_chips_start_a_session_in_a_worktree_and_the_prompt_is_shown_at_once(
     assert not row["auto_approve"]
 
 
+OPEN_AND_ESCAPE = """async (field) => {
+  field.focus();
+  field.click();
+  field.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape", bubbles: true}));
+  for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+}"""
+
+
+def test_the_list_of_models_closes_even_if_escape_follows_at_once(tab: Tab):
+    tab.go("new")
+    tab.page.locator(".chip").nth(2).click()
+    field = tab.page.get_by_role("combobox").first
+    for _ in range(5):
+        field.evaluate(OPEN_AND_ESCAPE)
+        assert tab.page.get_by_role("listbox").count() == 0
+
+
 def test_a_session_is_continued_in_a_worktree(tab: Tab, manager: Manager, project: Project):
     prompt = "Look at prices"
     session = manager.start(

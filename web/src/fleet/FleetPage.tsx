@@ -8,7 +8,7 @@ import { Badge, Button, Empty } from "../ui";
 import { Loaded, PageFrame } from "../ui/PageFrame";
 import { visibleLine } from "../visible-text";
 import { humanize } from "../wording";
-import { countsOf, queueName, repositoryName, toneOf, workersOf } from "./fleet-words";
+import { countsOf, doingOf, queueName, repositoryName, toneOf, workersOf } from "./fleet-words";
 import "./fleet.css";
 
 const REFRESH_EVERY = 3_000;
@@ -49,7 +49,7 @@ function Tables({ fleet }: { fleet: FleetListing }) {
         </h2>
         <table class="fleet-table">
           <Head names={["Worker", "Labels", "State", "Session", "Last seen"]} />
-          <tbody>{fleet.workers.map((each) => <WorkerRow key={each.executor} worker={each} />)}</tbody>
+          <tbody>{fleet.workers.map((each) => <WorkerRow key={each.executor} worker={each} sessions={fleet.sessions} />)}</tbody>
         </table>
       </section>
       <section aria-label="Queues">
@@ -80,14 +80,14 @@ function Head({ names }: { names: readonly string[] }) {
   );
 }
 
-function WorkerRow({ worker }: { worker: FleetWorker }) {
+function WorkerRow({ worker, sessions }: { worker: FleetWorker; sessions: readonly FleetSession[] }) {
   return (
     <tr>
       <th scope="row" class="cut" title={worker.executor}>
         {visibleLine(worker.executor)}
       </th>
       <td class="cut">{worker.labels.map(visibleLine).join(", ")}</td>
-      <td>{humanize(worker.state === "ready" && worker.session ? "working" : worker.state)}</td>
+      <td>{humanize(doingOf(worker, sessions))}</td>
       <td class="cut">{worker.session && <SessionLink id={worker.session} words={worker.session} />}</td>
       <td>{worker.state !== "unreadable" && `${duration(worker.seconds * 1000)} ago`}</td>
     </tr>

@@ -1,9 +1,17 @@
 import { expect, it } from "vitest";
 import type { FleetListing, FleetSession, FleetWorker } from "../protocol";
-import { countsOf, isOver, queueName, repositoryName, workersOf } from "./fleet-words";
+import { countsOf, doingOf, isOver, queueName, repositoryName, workersOf } from "./fleet-words";
 
 const slot = (name: string, state = "ready") => ({ name, state }) as FleetWorker;
 const session = (state: FleetSession["state"]) => ({ state }) as FleetSession;
+
+it("says that a slot with a waiting session waits", () => {
+  const busy = { ...slot("a"), session: "s1" };
+  const known = (state: FleetSession["state"]) => [{ ...session(state), session_id: "s1" }];
+  expect(doingOf(busy, known("waiting"))).toBe("waiting");
+  expect(doingOf(busy, known("running"))).toBe("working");
+  expect(doingOf({ ...slot("a"), session: "" }, known("waiting"))).toBe("ready");
+});
 
 it("counts the machines that are there, not their slots", () => {
   expect(workersOf([slot("a"), slot("a"), slot("b"), slot("c", "lost")])).toBe(2);

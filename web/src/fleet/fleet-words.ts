@@ -30,6 +30,13 @@ export function workersOf(slots: readonly FleetWorker[]): number {
   return new Set(slots.filter((each) => each.state !== "lost").map((each) => each.name)).size;
 }
 
+/** What a slot does. One with a waiting session takes no other. */
+export function doingOf(slot: FleetWorker, sessions: readonly FleetSession[]): string {
+  if (slot.state !== "ready" || !slot.session) return slot.state;
+  const waits = sessions.some((each) => each.session_id === slot.session && each.state === "waiting");
+  return waits ? "waiting" : "working";
+}
+
 export function queueName(queue: FleetQueue): string {
   return queue.label || "any worker";
 }

@@ -42,6 +42,7 @@ export function Chips(props: {
           class={`chip ${form.autoApprove ? "on" : ""}`}
           role="switch"
           aria-checked={form.autoApprove === true}
+          disabled={form.autoApprove === null}
           onClick={() => change({ autoApprove: !form.autoApprove })}
         >
           <Icon name={form.autoApprove ? "bolt" : "hand"} />

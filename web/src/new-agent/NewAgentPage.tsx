@@ -67,8 +67,8 @@ export default function NewAgentPage() {
 
   useEffect(() => {
     const defaults = settings.answer?.find((row) => row.key === "manager.auto_approve")?.value === "true";
-    if (settings.answer) setForm((was) => ({ ...was, autoApprove: was.autoApprove ?? defaults }));
-  }, [settings.answer]);
+    if (settings.answer || settings.problem) setForm((was) => ({ ...was, autoApprove: was.autoApprove ?? defaults }));
+  }, [settings.answer, settings.problem]);
 
   const start = () =>
     action.run(async () => {

@@ -56,8 +56,10 @@ export function Combobox({
     loopFocus: true,
   });
   const api = zag.connect(service, normalizeProps);
+  // the machine itself hears this key only a frame after the list has opened
+  const closeOnEscape = (event: KeyboardEvent) => event.key === "Escape" && api.setOpen(false);
   return (
-    <div class="select">
+    <div class="select" onKeyDown={closeOnEscape}>
       <div {...api.getControlProps()}>
         <input {...api.getInputProps()} {...about} role="combobox" type="text" class="input" aria-label={label} />
         <button {...api.getTriggerProps()} class="select-open" aria-label={`${label ?? "Value"}: show list`}>
