@@ -66,7 +66,8 @@ _WORKERS = f"""
 select executor, left(name, {LONGEST_NAME}),
     case when pg_column_size(labels) <= {64 * LONGEST_NAME} then labels end,
     left(state, {LONGEST_NAME}), left(coalesce(nullif(session, ''), (
-        select task from rookery.sessions s where s.worker = executor and s.state = 'waiting' limit 1
+        select task from rookery.sessions s
+        where s.worker = executor and s.state = 'waiting' limit 1
     ), ''), {LONGEST_NAME}),
     case when isfinite(seen) then extract(epoch from now() - seen)::float end
 from rookery.workers order by executor
