@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -15,7 +14,6 @@ from rookery.storage.journal_contents import SNAPSHOT, read_record
 from rookery.storage.verify import verify
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-SVG = "{http://www.w3.org/2000/svg}"
 CASES = ("3-turns", "short-arguments")
 
 
@@ -71,15 +69,3 @@ def test_an_agent_that_is_named_gets_the_same_work(track: Any, tmp_path: Path):
     assert compare._peer(wanted) == ("codex", "/usr/bin/codex")
     with pytest.raises(ArgumentTypeError, match="not emacs"):
         compare._peer(bad)
-
-
-def test_bars_are_drawn_with_their_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    chart = import_module("chart")
-    bars = [chart.Bar("a <b>", 2.0, "2.00 ×", 1.5), chart.Bar("c", 1.0, "1.00 ×")]
-    chart.draw(tmp_path / "x.svg", "Title", "note", bars)
-    drawn = ElementTree.parse(tmp_path / "x.svg").getroot()
-    widths = [float(each.get("width", 0)) for each in drawn.iter(f"{SVG}rect")]
-    assert widths[0] == 2 * widths[1]
-    assert len(list(drawn.iter(f"{SVG}path"))) == 1
-    assert "a <b>" in [text.text for text in drawn.iter(f"{SVG}text")]

@@ -166,16 +166,6 @@ def test_each_round_has_its_own_seed(evaluation: Evaluation):
     assert [file.read_text() for file in outputs] == ["7\n", "8\n"]
 
 
-def test_a_relative_folder_for_results_is_one_of_the_callers(
-    evaluation: Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
-    evaluation.out = Path("out")
-    evaluation.scripted(says("It works now."))
-    assert evaluation.the_trial().failure == "unchanged"
-    assert list(tmp_path.glob("out/trials/*/home/data/tasks/*/journal.jsonl"))
-
-
 def test_results_of_different_agents_are_not_mixed(
     evaluation: Evaluation, capsys: pytest.CaptureFixture[str]
 ):
