@@ -90,7 +90,7 @@ class ShadowCheckpoints:
             except (OSError, StorageError):
                 return saved, ()
 
-        if why := refusal(self._root):
+        if why := self._refusal:
             return Checkpoint(problem=f"There are no checkpoints here: {why}."), ()
         try:
             return await self._in_thread(work)
@@ -125,7 +125,7 @@ class ShadowCheckpoints:
         rehearse: bool = False,
         only: Collection[str] | None = None,
     ) -> Restored:
-        if why := refusal(self._root):
+        if why := self._refusal:
             return Restored(problem=f"There are no checkpoints here: {why}.")
         from rookery.checkpoints.checkpoint_restore import RestoreRequest
 
@@ -215,6 +215,10 @@ class ShadowCheckpoints:
         except OSError:  # tidying is optional
             store.discard()
         return Checkpoint(id=taken.snapshot.id, skipped=taken.skipped)
+
+    @cached_property
+    def _refusal(self) -> str:
+        return refusal(self._root)
 
     @cached_property
     def _restorer(self) -> "Restorer":
