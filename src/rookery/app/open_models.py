@@ -73,7 +73,8 @@ class Models:
         self._default = default
         self._watched: list[ObservedServer] = []
         self._hide = hide or Hiding()
-        self._keys = keys_version(find_places(os.environ).keys_file)
+        self._keys_file = find_places(os.environ).keys_file
+        self._keys = keys_version(self._keys_file)
         usual = "", "", settings.reasoning_effort
         self._choices: dict[Place, ModelChoice] = {usual: default}
         self._open: dict[Place, OpenProvider] = {usual: self._open_provider(default, usual[2])}
@@ -84,7 +85,7 @@ class Models:
     def of(self, provider: str, model: str, effort: Effort | None = None) -> OpenProvider:
         """Return a provider; empty arguments mean the default. Raises `SettingsError` if it is
         not available."""
-        if (version := keys_version(find_places(os.environ).keys_file)) != self._keys:
+        if (version := keys_version(self._keys_file)) != self._keys:
             self._keys = version
             self._use_new_keys()
         place = provider, model, effort or self._settings.reasoning_effort
