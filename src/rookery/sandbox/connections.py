@@ -68,8 +68,8 @@ class PublishedPorts:
             try:
                 async with anyio.create_task_group() as group:
                     while True:
-                        await anyio.sleep(LOOK_SECONDS)
                         self._update(self._inside.listening_ports() - set(self._ours()), group)
+                        await anyio.sleep(LOOK_SECONDS)
             except Exception:
                 _debug.exception("ports could not be published")
             finally:

@@ -5,6 +5,7 @@ A socket stays in the namespace it was made in, so no process of ours runs besid
 the launcher knows the token, and only the first sender of it is accepted.
 """
 
+import asyncio
 import logging
 import os
 import secrets
@@ -21,6 +22,7 @@ from rookery.core.hosts import Entry, HostPort, covered, entries, host
 from rookery.platform.http_proxy import Dialled, OutOfReach, ProxyRequest, attend, connect, splice
 from rookery.sandbox.bubblewrap import listening_ports
 from rookery.sandbox.connections import (
+    LOOK_SECONDS,
     CommandNetwork,
     PublishedPorts,
     ResolveHost,
@@ -60,7 +62,7 @@ class Egress:
         self.reported_ports: set[int] = set()
         """Ports of this machine that were already reported."""
         self._ways: list[CommandProxy] = []
-        self._watching: anyio.CancelScope | None = None
+        self._stop_watching: Callable[[], None] | None = None
 
     def knows(self, wanted: HostPort) -> bool:
         return covered(wanted, self._known())
@@ -75,17 +77,27 @@ class Egress:
 
     def proxy_started(self, way: "CommandProxy", inside: CommandNetwork | None) -> None:
         if inside and not self._ways:
-            self._watching = anyio.CancelScope()
-            published = PublishedPorts(inside, self._our_ports)
-            self.start_soon(partial(published.watch, self._watching))
+            self._stop_watching = self._watch_soon(PublishedPorts(inside, self._our_ports))
         self._ways.append(way)
 
     def proxy_ended(self, way: "CommandProxy") -> None:
         if way in self._ways:
             self._ways.remove(way)
-        if not self._ways and self._watching:
-            self._watching.cancel()
-            self._watching = None
+        if not self._ways and self._stop_watching:
+            self._stop_watching()
+            self._stop_watching = None
+
+    def _watch_soon(self, published: PublishedPorts) -> Callable[[], None]:
+        """Look for servers once commands have run for a while. Returns what stops it."""
+        scope = anyio.CancelScope()
+        watch = partial(published.watch, scope)
+        later = asyncio.get_running_loop().call_later(LOOK_SECONDS, self.start_soon, watch)
+
+        def stop() -> None:
+            later.cancel()
+            scope.cancel()
+
+        return stop
 
     def _our_ports(self) -> set[int]:
         return {port for way in self._ways for port in way.listened_on}
