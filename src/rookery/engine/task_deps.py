@@ -111,11 +111,17 @@ class HidingShell:
 
     @asynccontextmanager
     async def run(
-        self, permit: Permit, *, seconds: float, keep: Artifact, terminal: bool = False
+        self,
+        permit: Permit,
+        *,
+        seconds: float,
+        keep: Artifact,
+        terminal: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[RunningCommand, None]:
         kept = _HidingArtifact(keep, self._hide)
         async with self._shell().run(
-            permit, seconds=seconds, keep=kept, terminal=terminal
+            permit, seconds=seconds, keep=kept, terminal=terminal, check=check
         ) as command:
             yield _HidingCommand(command, self._hide)
 

@@ -3,7 +3,7 @@
 import math
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import PurePosixPath
@@ -161,8 +161,10 @@ class ExecuteCommand:
         judged, where = await in_thread(looked_at)
 
         async def perform(permit: Permit) -> Outcome:
-            _check_unchanged(judged, await in_thread(lambda: ctx.judge(args.command, cwd)))
-            return await _run(permit, args, ctx)
+            def check() -> None:
+                _check_unchanged(judged, ctx.judge(args.command, cwd))
+
+            return await _run(permit, args, ctx, check)
 
         return Action(
             title=f"Run {first_line(args.command)}" + (f" in {cwd}" if cwd else ""),
@@ -223,13 +225,17 @@ def _shortest(*limits: float | None) -> float:
     return min((limit for limit in limits if limit and limit > 0), default=math.inf)
 
 
-async def _run(permit: Permit, args: ExecuteCommandArgs, ctx: ToolContext) -> Outcome:
+async def _run(
+    permit: Permit, args: ExecuteCommandArgs, ctx: ToolContext, check: Callable[[], None]
+) -> Outcome:
     artifact = ctx.artifacts.create()
     seconds = _shortest(ctx.limits.command_seconds)
     patience = _shortest(args.timeout, ctx.limits.command_soft_seconds)
     async with AsyncExitStack() as context:
         running = await context.enter_async_context(
-            ctx.shell.run(permit, seconds=seconds, keep=artifact, terminal=bool(args.terminal))
+            ctx.shell.run(
+                permit, seconds=seconds, keep=artifact, terminal=bool(args.terminal), check=check
+            )
         )
         watch = CommandWatch(running, permit, artifact, ctx, patience=patience)
         context.callback(watch.leave_list)

@@ -8,7 +8,7 @@ import codecs
 import math
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -142,15 +142,25 @@ class Terminal:
 
     @asynccontextmanager
     async def run(
-        self, permit: Permit, *, seconds: float, keep: Artifact, terminal: bool = False
+        self,
+        permit: Permit,
+        *,
+        seconds: float,
+        keep: Artifact,
+        terminal: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[RunningCommand, None]:
         if not permit.command:
             raise Denied("No command was permitted, so none was run.")
-        folder = self._folder(permit.cwd)
-        words = [self._shell, "-c", permit.command]
+
+        def prepare() -> tuple[Path, Launch]:
+            check()
+            folder = self._folder(permit.cwd)
+            return folder, self._launcher([self._shell, "-c", permit.command], permit, folder)
+
         self._wardens.prepare()
         # in a thread: it may scan the whole workspace for files to protect
-        launch = await anyio.to_thread.run_sync(self._launcher, words, permit, folder)
+        folder, launch = await anyio.to_thread.run_sync(prepare)
         environment = command_environment(os.environ, confined=permit.confined)
         environment |= TERMINAL_VARIABLES if terminal else {}
         faults.kp("command.before_start")

@@ -273,10 +273,16 @@ class Shell(Protocol):
         ...
 
     def run(
-        self, permit: Permit, *, seconds: float, keep: "Artifact", terminal: bool = False
+        self,
+        permit: Permit,
+        *,
+        seconds: float,
+        keep: "Artifact",
+        terminal: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> AbstractAsyncContextManager[RunningCommand]:
         """Run the permitted command. All its output goes to `keep`. Exiting the context ends the
-        command and everything it started."""
+        command and everything it started. `check` may still refuse, in a thread."""
         ...
 
 
