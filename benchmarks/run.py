@@ -25,12 +25,14 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from cases import FILES, STEPS
 from chart import Bar, draw
 from peers import PEERS, PeerRun, run_peer
-from runs import ROOKERY, Cost, Run, Track, run_measured, serving
+from runs import ROOKERY, Cost, Run, Track, most_memory, run_measured, serving
 
 ROUNDS = 5
 QUICK_ROUNDS = 15
 CHARACTERS_PER_TOKEN = 4
 MOST_MEMORY = 80
+HOSTS = 8
+MOST_OVER_BARE, MOST_SECONDS, MOST_MEMORY_OF_HOSTS = 3.0, 2.5, 110
 PEER_TURNS = 30
 MEASURED = ("start", "30-turns", "200-turns", "long-text", "long-arguments")
 HEAD = ("what", "rookery", "bare", "ratio", "by CPU", "wanted", "")
@@ -89,6 +91,7 @@ def measure(track: Track) -> list[Row]:
     version = version_row(track.home)
     start = pairs(track, "start", QUICK_ROUNDS)
     short, long, text, arguments = (pairs(track, case) for case in MEASURED[1:])
+    hosts = host_rows(track, "30-turns")
     return [
         version,
         start_row(start),
@@ -101,6 +104,7 @@ def measure(track: Track) -> list[Row]:
         after_start_row(text),
         case_row("1 MB of arguments in 10,000 chunks", arguments, most=1.5),
         after_start_row(arguments),
+        *hosts,
         memory_row([start, short, long, text, arguments]),
         size_row(start.rookery[0]),
     ]
@@ -223,6 +227,35 @@ def memory_row(cases: Sequence[Pairs]) -> Row:
         wanted=f"{MOST_MEMORY} MiB",
         met=rookery < MOST_MEMORY,
     )
+
+
+def host_rows(track: Track, case: str) -> list[Row]:
+    """Hosts in one process, compared with as many bare loops at the same time."""
+    both = [
+        (track.bare_at_once(case, HOSTS).cost, track.hosts(case, HOSTS).cost) for _ in range(ROUNDS)
+    ]
+    bare = median(cost.seconds for cost, _ in both)
+    rookery = median(cost.seconds for _, cost in both)
+    memory = most_memory(lambda watch: track.hosts(case, HOSTS, watch=watch))
+    return [
+        Row(
+            what=f"{HOSTS} sessions in one process, 30 turns each",
+            rookery=_ms(rookery),
+            bare=_ms(bare),
+            ratio=f"{rookery / bare:.2f}",
+            by_cpu=_ratio([cost.cpu for _, cost in both], [cost.cpu for cost, _ in both]),
+            over=rookery / bare,
+            most=MOST_OVER_BARE,
+            wanted=f"{MOST_OVER_BARE:g}, {MOST_SECONDS:g} s",
+            met=rookery / bare < MOST_OVER_BARE and rookery <= MOST_SECONDS,
+        ),
+        Row(
+            what="… and their memory, with all programs",
+            rookery=f"{memory:.0f} MiB",
+            wanted=f"{MOST_MEMORY_OF_HOSTS} MiB",
+            met=memory <= MOST_MEMORY_OF_HOSTS,
+        ),
+    ]
 
 
 def size_row(run: Run) -> Row:

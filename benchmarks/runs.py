@@ -1,4 +1,4 @@
-"""One run of rookery or of the bare loop, in its own workspace, measured from outside."""
+"""Runs of rookery and of the bare loop, each in its own workspace, measured from outside."""
 
 import itertools
 import json
@@ -7,9 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from msgspec import Struct
 
@@ -20,10 +20,13 @@ ROOKERY = [str(Path(sys.executable).with_name("rookery"))]
 MIB = 1024 * 1024
 PROMPT = "Do the work."
 OF_OTHERS = ("PYTHON", "ROOKERY_")
+LOOK_SECONDS = 0.03
+Watch: TypeAlias = Callable[[int], object]
+"""Follows a process until it has ended."""
 
 
 class Cost(Struct, frozen=True, kw_only=True):
-    """Resources that one process used. Memory is its peak in MiB."""
+    """Resources that processes used. Memory is the peak of the largest in MiB."""
 
     seconds: float
     cpu: float
@@ -48,6 +51,14 @@ class Run(Struct, frozen=True, kw_only=True):
             for path in self.workspace.rglob("*")
             if path.is_file()
         }
+
+
+class Together(Struct, frozen=True, kw_only=True):
+    """Runs at the same time: what they cost, where they worked, and their numbers of requests."""
+
+    cost: Cost
+    workspaces: Sequence[Path]
+    requests: Sequence[int]
 
 
 class Model:
@@ -106,12 +117,38 @@ class Track:
         loop = [sys.executable, str(HERE / "bare_loop.py")]
         return self._run(case, lambda url: [*loop, url, str(self._opening)])
 
-    def _run(self, case: str, command: Callable[[str], list[str]]) -> Run:
+    def hosts(self, case: str, count: int, *, watch: Watch = lambda pid: None) -> Together:
+        """Run so many hosts in one process. It is watched until it ends."""
+        places = [self._place(case) for _ in range(count)]
+        words = [word for name, folder in places for word in (self._model.url(name), str(folder))]
+        command = [sys.executable, str(HERE / "hosts.py"), *words]
+        cost = run_at_once([(command, self._folder)], home=self.home, watch=watch)
+        return self._together(cost, places)
+
+    def bare_at_once(self, case: str, count: int) -> Together:
+        """Run so many bare loops at the same time, each in a process."""
+        places = [self._place(case) for _ in range(count)]
+        loop = [sys.executable, str(HERE / "bare_loop.py")]
+        commands = [
+            ([*loop, self._model.url(name), str(self._opening)], place) for name, place in places
+        ]
+        return self._together(run_at_once(commands, home=self.home), places)
+
+    def _together(self, cost: Cost, places: Sequence[tuple[str, Path]]) -> Together:
+        requests = tuple(len(self._model.seen(name)["sizes"]) for name, _ in places)
+        return Together(cost=cost, workspaces=[place for _, place in places], requests=requests)
+
+    def _place(self, case: str) -> tuple[str, Path]:
+        """A new workspace, and the name of the run in it."""
         name = f"{case}/{next(self._numbers)}"
         workspace = self._folder / "workspaces" / name
         workspace.mkdir(parents=True)
         for path, text in self._files.items():
             (workspace / path).write_text(text, encoding="utf-8")
+        return name, workspace
+
+    def _run(self, case: str, command: Callable[[str], list[str]]) -> Run:
+        name, workspace = self._place(case)
         began = time.monotonic()
         cost = run_measured(command(self._model.url(name)), cwd=workspace, home=self.home)
         seen = self._model.seen(name)
@@ -128,28 +165,75 @@ class Track:
 
 def run_measured(command: Sequence[str], *, cwd: Path, home: Path) -> Cost:
     """Run a command to its end. Raises `RuntimeError` with its output if it fails."""
+    return run_at_once([(command, cwd)], home=home)
+
+
+def run_at_once(
+    commands: Sequence[tuple[Sequence[str], Path]],
+    *,
+    home: Path,
+    watch: Watch = lambda pid: None,
+) -> Cost:
+    """Run commands at the same time to their ends, each in its folder. Raises `RuntimeError` with
+    the output if one fails."""
     # without variables that change how Python or rookery run
     usual = {name: os.environ[name] for name in os.environ if not name.startswith(OF_OTHERS)}
     environment = {**usual, "ROOKERY_HOME": str(home)}
     log = home.with_name("output.log")
     with log.open("wb") as output:
         began = time.monotonic()
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-        )
-        _, status, usage = os.wait4(process.pid, 0)
+        processes = [
+            subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+            for command, cwd in commands
+        ]
+        watch(processes[0].pid)
+        ends = [os.wait4(process.pid, 0) for process in processes]
         seconds = time.monotonic() - began
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{command[0]} failed: {log.read_text(errors='replace')[-2000:]}")
+    for process, (_, status, _) in zip(processes, ends, strict=True):
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if any(process.returncode for process in processes):
+        program = commands[0][0][0]
+        raise RuntimeError(f"{program} failed: {log.read_text(errors='replace')[-2000:]}")
     unit = 1 if sys.platform == "darwin" else 1024
     return Cost(
         seconds=seconds,
-        cpu=usage.ru_utime + usage.ru_stime,
-        memory=usage.ru_maxrss * unit / MIB,
+        cpu=sum(usage.ru_utime + usage.ru_stime for _, _, usage in ends),
+        memory=max(usage.ru_maxrss for _, _, usage in ends) * unit / MIB,
     )
+
+
+def most_memory(run: Callable[[Watch], object]) -> float:
+    """The most memory in MiB that a process and all its descendants have during a run. Memory that
+    they share counts once. 0 where there is no /proc."""
+    found = [0.0]
+
+    def watch(pid: int) -> None:
+        while os.path.exists(f"/proc/{pid}/exe"):  # gone as soon as it has ended
+            found.append(sum(map(_memory, _family(pid))))
+            time.sleep(LOOK_SECONDS)
+
+    run(watch)
+    return max(found)
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    with suppress(OSError):
+        for file in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in file.read_text().split():
+                yield from _family(int(child))
+
+
+def _memory(pid: int) -> float:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+    return 0.0

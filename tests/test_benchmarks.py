@@ -40,6 +40,15 @@ def test_both_agents_make_the_same_files_with_equally_many_equal_requests(track:
         assert len(files["long.txt"]) == 990
 
 
+def test_hosts_in_one_process_do_the_work_of_as_many_bare_loops(track: Any):
+    track.rookery("3-turns")
+    hosts, bare = track.hosts("3-turns", 2), track.bare_at_once("3-turns", 2)
+    assert hosts.requests == bare.requests == (4, 4)
+    for place in (*hosts.workspaces, *bare.workspaces):
+        assert (place / "log.txt").read_text() == "0\n"
+        assert (place / "notes.txt").read_text().startswith("count = 1\n")
+
+
 def test_a_session_made_longer_is_sound_and_can_be_continued(track: Any, tmp_path: Path):
     track.rookery("3-turns")
     (sample,) = (track.home / "data" / "tasks").iterdir()
