@@ -58,6 +58,8 @@ class KnownFolder(Struct, frozen=True, array_like=True, gc=False):
 
 Index = dict[str, KnownFolder]
 """By path, with a slash at its end; the path of the workspace is empty."""
+# made here, as msgspec may crash if two threads use a type for the first time
+_INDEX = msgspec.msgpack.Decoder(Index)
 
 
 def sign_of(status: os.stat_result) -> bytes:
@@ -175,7 +177,7 @@ class SeenFolders:
 
 
 def read_index(path: Path) -> Index:
-    return _read_cache(path, _HEAD, Index) or {}
+    return _read_cache(path, _HEAD, _INDEX) or {}
 
 
 def write_index(path: Path, index: Mapping[str, KnownFolder]) -> None:
@@ -211,6 +213,7 @@ class FolderListing(Struct, frozen=True, array_like=True, gc=False):
 
 Listings = dict[str, FolderListing]
 """By path, which is empty for the workspace."""
+_FOLDERS = msgspec.msgpack.Decoder(Listings)
 
 
 class FolderSearch:
@@ -287,7 +290,7 @@ class FolderSearch:
 
     def _listings(self) -> Listings:
         if self._known is None:
-            self._known = _read_cache(self._file, _LISTINGS, Listings) if self._file else None
+            self._known = _read_cache(self._file, _LISTINGS, _FOLDERS) if self._file else None
         return self._known or {}
 
     def _keep(self, settled: Listings) -> None:
@@ -306,13 +309,13 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _read_cache(path: Path, head: bytes, kind: type[T]) -> T | None:
+def _read_cache(path: Path, head: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T | None:
     """The content of a cache; None if there is none, or it is damaged or of another version."""
     with suppress(OSError, ValueError, msgspec.MsgspecError):
         data = path.read_bytes()
         body = data[len(head) : -_CHECKSUM]
         if data.startswith(head) and _checksum(body) == data[-_CHECKSUM:]:
-            return msgspec.msgpack.decode(body, type=kind)
+            return decoder.decode(body)
     return None
 
 
