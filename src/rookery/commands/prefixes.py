@@ -7,13 +7,12 @@ in `tables/prefixes.toml` have a prefix, and only without options or paths that 
 
 import os.path
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, toml
 from msgspec.structs import replace
 
-from rookery.commands.program_tables import table_file, tool_table
+from rookery.commands.program_tables import read_once, table_file, tool_table
 from rookery.commands.programs import known_reader, reading
 from rookery.commands.words import words
 from rookery.commands.wrappers import SHELLS
@@ -40,7 +39,7 @@ class PrefixRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     behind: str = ""
 
 
-@cache
+@read_once
 def prefix_table() -> dict[str, PrefixRow]:
     rows = toml.decode(table_file("prefixes"), type=dict[str, PrefixRow])
     own = {main: row.never for main, row in rows.items()}

@@ -4,9 +4,10 @@ To add a program that only reads, add a row to `tables/readers.toml` and lines f
 `tests/vectors/commands.yaml`. An unknown field or an invalid file is an error.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from threading import RLock
 from typing import TypeVar
 
 from msgspec import Struct, toml
@@ -133,9 +134,23 @@ class Effects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 Row = TypeVar("Row", bound=_Row)
+T = TypeVar("T")
+_reading = RLock()
 
 
-@cache
+def read_once(read: Callable[[], T]) -> Callable[[], T]:
+    """Like `cache`, but other threads wait for the first. They would read the table as well, and
+    msgspec may crash if two threads use a type for the first time."""
+    kept = cache(read)
+
+    def table() -> T:
+        with _reading:
+            return kept()
+
+    return table
+
+
+@read_once
 def readers() -> Mapping[str, Reader]:
     """The programs that only read, by the first words of a command."""
     known, git = toml.decode(table_file("readers"), type=_Readers), git_table()
@@ -150,17 +165,17 @@ def readers() -> Mapping[str, Reader]:
     return {**rows, **{f"{name} --help": helped for name in plain}}
 
 
-@cache
+@read_once
 def git_table() -> GitTable:
     return toml.decode(table_file("git"), type=GitTable)
 
 
-@cache
+@read_once
 def tool_table() -> ToolTable:
     return toml.decode(table_file("tools"), type=ToolTable)
 
 
-@cache
+@read_once
 def effects() -> Effects:
     read = toml.decode(table_file("effects"), type=Effects)
     return replace(read, outputs=_named(read.outputs), wrappers=_named(read.wrappers))
