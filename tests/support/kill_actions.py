@@ -151,7 +151,7 @@ class User:
         """Whether the session is complete, or failed before it could run and can only be read."""
         if row.state == "error" and row.session_id not in self.ground.folders():
             return True
-        arriving = any(mail.state != "sent" for mail in row.mail)
+        arriving = any(each.state != "sent" for each in row.undelivered)
         return row.state == "completed" and not arriving
 
     async def _help(self, remote: RemoteManager, row: SessionRow) -> None:

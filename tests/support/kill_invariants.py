@@ -210,7 +210,7 @@ def check_messages(ground: Ground, words: Words) -> None:
     for session_id, kept in _saved(ground).items():
         if session_id not in begun:
             received.update(letter.text for letter in kept.outbox)
-            if kept.mail or len(kept.outbox) > 1:
+            if kept.undelivered or len(kept.outbox) > 1:
                 kept_prompts.add(kept.prompt)
     wrong = [each for each in words.like("taken") if received[each] != words.times.get(each, 1)]
     refused = [each for each in words.like("refused") if each not in kept_prompts]

@@ -303,7 +303,7 @@ export interface SessionRow {
   unresponsive: boolean;
   step: string;
   failure: Failure | null;
-  mail: MailRow[];
+  undelivered: UndeliveredRow[];
   worktree_id: string | null;
   branch: string;
   group_id: string;
@@ -342,7 +342,7 @@ export interface Failure {
 }
 
 /** A message on its way to a session. */
-export interface MailRow {
+export interface UndeliveredRow {
   number: number;
   text: string;
   images: number;
@@ -699,7 +699,7 @@ export interface Initialized {
     name: string;
     version: string;
   };
-  requests: ("add_schedule" | "agree_script" | "answer_fleet_session" | "apply_worktree" | "approve_action" | "archive_session" | "blame_file" | "bring_back" | "bring_review_comments" | "cancel_fleet_session" | "cancel_session" | "change_schedule" | "change_sessions" | "change_setting" | "compare_versions" | "create_pull_request" | "discard_mail" | "dismiss_missed" | "edit_queued" | "export_session" | "find_paths" | "finish_worktree" | "fork_session" | "import_pull_request" | "import_work" | "list_branches" | "list_checkpoints" | "list_commands" | "list_devices" | "list_editors" | "list_fleet" | "list_importable" | "list_intents" | "list_issues" | "list_kept" | "list_models" | "list_modes" | "list_questions" | "list_schedules" | "list_scripts" | "list_sessions" | "list_worktrees" | "mark_read" | "merge_worktree" | "open_editor" | "pin_session" | "plan_apply" | "plan_removal" | "read_costs" | "read_diff" | "read_pull_request" | "read_push_key" | "read_script_log" | "read_settings" | "read_stats" | "read_trace" | "recreate_worktree" | "rehearse_restore" | "reject_action" | "remove_schedule" | "remove_session" | "remove_worktree" | "rename_session" | "renew_webhook" | "restore_session" | "resume_session" | "retry_mail" | "retry_session" | "revert_file" | "review_changes" | "revoke_device" | "run_schedule" | "run_script" | "search_sessions" | "send_comments" | "send_words" | "start_sessions" | "stop_all" | "stop_script" | "subscribe_push" | "switch_session" | "tag_session" | "trust_project" | "update_worktree")[];
+  requests: ("add_schedule" | "agree_script" | "answer_fleet_session" | "apply_worktree" | "approve_action" | "archive_session" | "blame_file" | "bring_back" | "bring_review_comments" | "cancel_fleet_session" | "cancel_session" | "change_schedule" | "change_sessions" | "change_setting" | "compare_versions" | "create_pull_request" | "discard_message" | "dismiss_missed" | "edit_queued" | "export_session" | "find_paths" | "finish_worktree" | "fork_session" | "import_pull_request" | "import_work" | "list_branches" | "list_checkpoints" | "list_commands" | "list_devices" | "list_editors" | "list_fleet" | "list_importable" | "list_intents" | "list_issues" | "list_kept" | "list_models" | "list_modes" | "list_questions" | "list_schedules" | "list_scripts" | "list_sessions" | "list_worktrees" | "mark_read" | "merge_worktree" | "open_editor" | "pin_session" | "plan_apply" | "plan_removal" | "read_costs" | "read_diff" | "read_pull_request" | "read_push_key" | "read_script_log" | "read_settings" | "read_stats" | "read_trace" | "recreate_worktree" | "rehearse_restore" | "reject_action" | "remove_schedule" | "remove_session" | "remove_worktree" | "rename_session" | "renew_webhook" | "restore_session" | "resume_session" | "retry_message" | "retry_session" | "revert_file" | "review_changes" | "revoke_device" | "run_schedule" | "run_script" | "search_sessions" | "send_comments" | "send_words" | "start_sessions" | "stop_all" | "stop_script" | "subscribe_push" | "switch_session" | "tag_session" | "trust_project" | "update_worktree")[];
 }
 
 export interface Followed {
@@ -950,11 +950,11 @@ export interface Requests {
   mark_read: {
     session_id: string;
   };
-  retry_mail: {
+  retry_message: {
     session_id: string;
     number: number;
   };
-  discard_mail: {
+  discard_message: {
     session_id: string;
     number: number;
   };
@@ -1110,8 +1110,8 @@ export interface Answers {
   rename_session: Done;
   archive_session: Done;
   mark_read: Done;
-  retry_mail: Done;
-  discard_mail: Done;
+  retry_message: Done;
+  discard_message: Done;
   edit_queued: Done;
   switch_session: Done;
   fork_session: Started;

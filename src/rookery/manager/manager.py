@@ -189,7 +189,7 @@ def _needs_manager(summary: SessionSummary) -> bool:
     record = summary.record
     if summary.queued or not record.process_open:
         return False
-    arriving = any(mail.state in ("queued", "sending") for mail in summary.mail)
+    arriving = any(each.state in ("queued", "sending") for each in summary.undelivered)
     return not record.saw_session_created or arriving or _is_stopping(summary)
 
 

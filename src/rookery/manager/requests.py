@@ -144,13 +144,13 @@ class MarkRead(SessionRequest[Done], frozen=True, kw_only=True):
     """Mark a session as read."""
 
 
-class RetryMail(SessionRequest[Done], frozen=True, kw_only=True):
+class RetryMessage(SessionRequest[Done], frozen=True, kw_only=True):
     """Resend a message that was not delivered."""
 
     number: int
 
 
-class DiscardMail(SessionRequest[Done], frozen=True, kw_only=True):
+class DiscardMessage(SessionRequest[Done], frozen=True, kw_only=True):
     """Discard a message that was not delivered."""
 
     number: int

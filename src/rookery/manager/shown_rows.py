@@ -6,18 +6,18 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rookery.core.asks import IntentQuestion
-from rookery.manager.sessions.session_record import ChangeCount, Counts, MailState, TodoStats
+from rookery.manager.sessions.session_record import ChangeCount, Counts, DeliveryState, TodoStats
 from rookery.manager.sessions.session_states import Failure, Flags, SessionState
 from rookery.platform.worktree_values import WorktreeState
 
 
-class MailRow(Struct, frozen=True, kw_only=True):
+class UndeliveredRow(Struct, frozen=True, kw_only=True):
     """A message on its way to a session."""
 
     number: int
     text: str
     images: int = 0
-    state: MailState = "queued"
+    state: DeliveryState = "queued"
     retries: int = 0
     problem: str = ""
 
@@ -68,7 +68,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     step: str = ""
     """The step of its preparation: fetching, creating, setup, ..."""
     failure: Failure | None = None
-    mail: tuple[MailRow, ...] = ()
+    undelivered: tuple[UndeliveredRow, ...] = ()
     worktree_id: str | None = None
     branch: str = ""
     group_id: str = ""

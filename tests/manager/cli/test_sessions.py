@@ -385,14 +385,18 @@ def test_a_version_whose_worktree_was_removed_says_so(said: Said, handler: Playe
     assert printed.splitlines()[-1] == "38e51f0c: The worktree w was removed."
 
 
-def test_mail_without_a_subcommand_lists_messages(said: Said, handler: PlayedFamily):
-    mailed = row(mail=(rows.MailRow(number=1, text="more", state="failed", problem="It is gone."),))
-    handler.answers[asked.ListSessions] = rows.Listing(
-        overview=rows.Overview(counts=Counts()), sessions=(mailed,)
+def test_queue_without_a_subcommand_lists_messages(said: Said, handler: PlayedFamily):
+    queued = row(
+        undelivered=(
+            rows.UndeliveredRow(number=1, text="more", state="failed", problem="It is gone."),
+        )
     )
-    assert said("mail", "38e51")[1] == "1  failed  more  (It is gone.)\n"
-    assert said("mail", "38e51") == said("mail", "list", "38e51")
-    assert "No session begins with ffff." in said("mail", "ffff")[2]
+    handler.answers[asked.ListSessions] = rows.Listing(
+        overview=rows.Overview(counts=Counts()), sessions=(queued,)
+    )
+    assert said("queue", "38e51")[1] == "1  failed  more  (It is gone.)\n"
+    assert said("queue", "38e51") == said("queue", "list", "38e51") == said("mail", "38e51")
+    assert "No session begins with ffff." in said("queue", "ffff")[2]
 
 
 def test_a_question_is_printed_with_everything_it_would_approve(said: Said, handler: PlayedFamily):
@@ -442,7 +446,7 @@ def test_control_characters_from_models_and_files_are_not_printed(
         workspace=EVIL,
         worktree_id="w-12345",
         group_id="g1",
-        mail=(rows.MailRow(number=1, text=EVIL, problem=EVIL),),
+        undelivered=(rows.UndeliveredRow(number=1, text=EVIL, problem=EVIL),),
     )
     overview = rows.Overview(counts=Counts(active=1), notices=(EVIL,))
     reported: dict[type[Any], Any] = {
@@ -472,7 +476,7 @@ def test_control_characters_from_models_and_files_are_not_printed(
     }
     handler.answers.update(reported)
     for words in (
-        *("list", "inbox", "show 38e51", "mail list 38e51", "start x", "approve 38e51"),
+        *("list", "inbox", "show 38e51", "queue list 38e51", "start x", "approve 38e51"),
         *(
             "worktrees list",
             "worktrees scripts",

@@ -112,7 +112,7 @@ def test_sessions_can_be_stopped_and_resumed(shell: Shell):
     shell.plays(SPEAKS_LONG)
     first, second = shell.start(), shell.start()
     assert shell.run("send", first, "and more")[0] == 0
-    assert shell.run("mail", first)[1].endswith("  queued  and more\n")
+    assert shell.run("queue", first)[1].endswith("  queued  and more\n")
     assert shell.run("stop-all") == (0, "Stopped all sessions.\n", "")
     assert shell.states() == {first: "stopped", second: "stopped"}
     assert shell.left() == []

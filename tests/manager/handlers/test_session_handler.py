@@ -229,13 +229,13 @@ async def test_queued_messages_can_be_edited_and_removed(project: Project):
         for words in ("one", "two"):
             await handler.do(SendWords(session_id=session_id, text=words))
         (row,) = (await handler.do(ListSessions())).sessions
-        assert [(mail.text, mail.state) for mail in row.mail] == [
+        assert [(each.text, each.state) for each in row.undelivered] == [
             ("one", "queued"),
             ("two", "queued"),
         ]
-        for mail, words in zip(row.mail, ("1", None), strict=True):
+        for each, words in zip(row.undelivered, ("1", None), strict=True):
             await handler.do(
-                EditQueued(session_id=session_id, message_id=f"manager-{mail.number}", text=words)
+                EditQueued(session_id=session_id, message_id=f"manager-{each.number}", text=words)
             )
         await watched.until(session_id, _speaks)
         for words in ("three", "four"):

@@ -283,7 +283,7 @@ async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(project
             await at.supervisor.cancel(session_id)
         (left,) = at.supervisor.all()
         assert left.record.state == "stopped"
-        assert [mail.letter.text for mail in left.mail] == ["Mind the tabs."], (
+        assert [each.message.text for each in left.undelivered] == ["Mind the tabs."], (
             "queued messages are kept"
         )
         assert await at.worktrees() == ()

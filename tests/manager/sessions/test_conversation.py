@@ -45,7 +45,7 @@ class EventRecorder:
     def __init__(self) -> None:
         self.reported: list[object] = []
         self.queued: QueuedMessage | None = QueuedMessage(
-            number=1, letter=UserMessage(text="also this")
+            number=1, message=UserMessage(text="also this")
         )
         self.connections: list[anyio.CancelScope] = []
         self.result = anyio.Event()
@@ -65,10 +65,10 @@ class EventRecorder:
     def next_message(self) -> QueuedMessage | None:
         return self.queued
 
-    def on_message_sent(self, mail: QueuedMessage) -> None:
+    def on_message_sent(self, message: QueuedMessage) -> None:
         self.queued = None
 
-    def on_message_refused(self, mail: QueuedMessage, problem: str) -> None:
+    def on_message_refused(self, message: QueuedMessage, problem: str) -> None:
         raise AssertionError(problem)
 
     def on_silence(self, seconds: float) -> None:

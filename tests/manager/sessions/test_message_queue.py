@@ -44,20 +44,20 @@ def refused(record: SessionRecord, problem: str) -> SessionRecord:
 
 def test_messages_keep_their_order_and_numbers():
     record = queued(posted("a", "b"), [UserMessage(text="c")])
-    assert [(each.number, each.letter.text) for each in record.mail] == [
+    assert [(each.number, each.message.text) for each in record.undelivered] == [
         (3, "a"),
         (4, "b"),
         (5, "c"),
     ]
-    assert next_message(record) == record.mail[0]
-    assert [each.number for each in without_message(record, 3).mail] == [4, 5]
+    assert next_message(record) == record.undelivered[0]
+    assert [each.number for each in without_message(record, 3).undelivered] == [4, 5]
     waiting = replace(record, outbox=(UserMessage(text="d"),))
     assert [each.number for each in all_messages(waiting)] == [3, 4, 5, 6]
     assert len(all_messages(replace(waiting, announced=False))) == 3, "without the prompt"
 
 
 def test_a_message_being_sent_when_the_manager_died_is_sent_again():
-    (message,) = posted("a").mail
+    (message,) = posted("a").undelivered
     died = with_message(posted("a"), replace(message, state="sending"))
     assert requeued(died) == posted("a")
 
@@ -72,8 +72,8 @@ def test_a_refused_message_is_not_resent_until_the_user_retries():
         record = refused(retried(record, 3), "still no")
     with pytest.raises(CommandRejected):
         retried(record, 3)
-    assert record.mail[0].problem == "still no"
-    assert discarded(record, 3).mail == ()
+    assert record.undelivered[0].problem == "still no"
+    assert discarded(record, 3).undelivered == ()
 
 
 @pytest.mark.parametrize("act", [retried, discarded])

@@ -138,7 +138,7 @@ async def test_sessions_run_on_without_their_manager_and_are_adopted(project: Pr
         await watched.result(done, "Done.")
         assert len(supervisor.inbox()) == 3
         await supervisor.send(works, "are you there?")
-        shown = await watched.until(works, lambda shown: not shown.mail)
+        shown = await watched.until(works, lambda shown: not shown.undelivered)
         assert [e.fact.text for e in project.log(works) if isinstance(e.fact, UserSpoke)] == [
             "are you there?"
         ]

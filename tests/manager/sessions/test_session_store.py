@@ -38,7 +38,9 @@ WHOLE = SessionRecord(
     last_exit=LastExit(signal=9),
     announced=True,
     taken=8,
-    mail=(QueuedMessage(number=7, letter=UserMessage(text="hi"), state="failed", problem="no"),),
+    undelivered=(
+        QueuedMessage(number=7, message=UserMessage(text="hi"), state="failed", problem="no"),
+    ),
 )
 
 
@@ -50,6 +52,7 @@ def test_a_session_round_trips_through_json():
     spelled = json.loads(json.dumps(session_to_json(WHOLE)))
     assert session_from_json({**spelled, "ofALaterVersion": 1}) == WHOLE
     assert all("_" not in key for key in spelled)
+    assert spelled["mail"][0]["letter"]["text"] == "hi", "the names that earlier versions stored"
 
 
 @pytest.mark.parametrize(

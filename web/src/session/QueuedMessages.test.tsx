@@ -4,7 +4,7 @@ import { click, mount, press, type } from "../test-support/mount";
 import { FakeManager } from "../test-support/fake-manager";
 import { QueuedMessages } from "./QueuedMessages";
 
-const row = { session_id: "s1", mail: [] as unknown[] } as SessionRow;
+const row = { session_id: "s1", undelivered: [] as unknown[] } as SessionRow;
 const queue = [{ message_id: "m1", text: "Mind the linter", images: [] }];
 let manager: FakeManager;
 

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { attempt } from "../attempt";
 import { counted } from "../format";
-import type { MailRow, SessionRow } from "../protocol";
+import type { UndeliveredRow, SessionRow } from "../protocol";
 import { Badge, Button, Icon, toast } from "../ui";
 import type { Parts } from "../view";
 import { visibleText } from "../visible-text";
@@ -11,15 +11,15 @@ type Queued = NonNullable<Parts["queue"]>[number];
 
 /** Messages that the model has not read: not delivered yet, or queued for its next request. */
 export function QueuedMessages({ row, queue }: { row: SessionRow; queue: readonly Queued[] }) {
-  const undelivered = row.mail.filter((mail) => mail.state !== "sent");
+  const undelivered = row.undelivered.filter((message) => message.state !== "sent");
   if (!undelivered.length && !queue.length) return null;
   return (
     <ul class="waiting" aria-label="Queued messages">
       {queue.map((queued) => (
         <QueuedMessage key={queued.message_id} session_id={row.session_id} queued={queued} />
       ))}
-      {undelivered.map((mail) => (
-        <UndeliveredMessage key={mail.number} session_id={row.session_id} mail={mail} />
+      {undelivered.map((message) => (
+        <UndeliveredMessage key={message.number} session_id={row.session_id} message={message} />
       ))}
     </ul>
   );
@@ -104,30 +104,30 @@ function EditField(props: { words: string; write: (words: string) => void; save:
   );
 }
 
-function UndeliveredMessage({ session_id, mail }: { session_id: string; mail: MailRow }) {
-  const { number } = mail;
-  const failed = mail.state === "failed";
+function UndeliveredMessage({ session_id, message }: { session_id: string; message: UndeliveredRow }) {
+  const { number } = message;
+  const failed = message.state === "failed";
   return (
-    <li class={`waiting-item ${mail.state}`}>
+    <li class={`waiting-item ${message.state}`}>
       <Badge icon={failed ? "alert" : "mail"} tone={failed ? "bad" : "usual"}>
-        {{ queued: "Waiting to be sent", sending: "Sending", sent: "Sent", failed: "Not delivered" }[mail.state]}
+        {{ queued: "Waiting to be sent", sending: "Sending", sent: "Sent", failed: "Not delivered" }[message.state]}
       </Badge>
       <span class="grow">
-        <span class="cut waiting-words">{visibleText(mail.text)}</span>
-        {mail.problem && <span class="small waiting-problem">{visibleText(mail.problem)}</span>}
+        <span class="cut waiting-words">{visibleText(message.text)}</span>
+        {message.problem && <span class="small waiting-problem">{visibleText(message.problem)}</span>}
       </span>
       {failed && (
-        <Button compact icon="retry" onClick={() => void attempt("retry_mail", { session_id, number })}>
+        <Button compact icon="retry" onClick={() => void attempt("retry_message", { session_id, number })}>
           Retry
         </Button>
       )}
-      {mail.state !== "sending" && (
+      {message.state !== "sending" && (
         <Button
           compact
           kind="plain"
           icon="trash"
           label="Discard"
-          onClick={() => void attempt("discard_mail", { session_id, number })}
+          onClick={() => void attempt("discard_message", { session_id, number })}
         />
       )}
       {!failed && <Icon name="clock" />}

@@ -96,7 +96,7 @@ function When({ row }: { row: SessionRow }) {
 }
 
 function Facts({ row }: { row: SessionRow }) {
-  const failed = row.mail.filter((mail) => mail.state === "failed").length;
+  const failed = row.undelivered.filter((message) => message.state === "failed").length;
   return (
     <>
       {failed > 0 && <span class="session-fact bad">{failed} not delivered</span>}

@@ -15,7 +15,7 @@ const row = (session_id: string, name: string, more: object = {}) =>
     intent: "",
     state: "completed",
     start_time: 1,
-    mail: [],
+    undelivered: [],
     tags: [],
     flags: {},
     changes: { revision: 0, files: 0, added: 0, removed: 0 },

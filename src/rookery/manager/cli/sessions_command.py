@@ -1,6 +1,6 @@
 """`rookery sessions`: every request to the Agent Manager, for people and scripts.
 
-Here are the group itself, `start`, `fork`, `trust`, `mail list`, `settings` and `do`.
+Here are the group itself, `start`, `fork`, `trust`, `queue list`, `settings` and `do`.
 """
 
 import json
@@ -43,7 +43,7 @@ from rookery.manager.requests import (
     StartSessions,
     TrustProject,
 )
-from rookery.manager.shown_rows import MailRow, Started
+from rookery.manager.shown_rows import Started, UndeliveredRow
 from rookery.manager.worktrees.create import MOST_VERSIONS
 from rookery.permissions.cli import ask_trust
 from rookery.permissions.trust import TrustStore
@@ -63,6 +63,10 @@ class _Group(click.Group):
             with formatter.section(heading):
                 rows = [(each.name or "", each.get_short_help_str(LONGEST)) for each in commands]
                 formatter.write_dl(rows)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """`mail` is the former name of `queue`."""
+        return super().get_command(ctx, "queue" if cmd_name == "mail" else cmd_name)
 
 
 @click.group("sessions", cls=_Group, invoke_without_command=True)
@@ -100,7 +104,7 @@ async def do_command(client: ManagerClient, request: str) -> int:
     return Exit.DONE
 
 
-class _MailGroup(click.Group):
+class _QueueGroup(click.Group):
     """Treats a session id in place of a command as `list`."""
 
     def resolve_command(
@@ -110,8 +114,8 @@ class _MailGroup(click.Group):
         return super().resolve_command(ctx, ["list", *args] if names_none else args)
 
 
-@click.group("mail", cls=_MailGroup)
-def mail_group() -> None:
+@click.group("queue", cls=_QueueGroup)
+def queue_group() -> None:
     """Manage queued messages. With an ID, list them."""
 
 
@@ -261,12 +265,12 @@ async def trust_command(client: ManagerClient) -> int:
 @click.command("list")
 @one_session
 @with_manager
-async def mail_list_command(client: ManagerClient, session: str) -> int:
+async def queue_list_command(client: ManagerClient, session: str) -> int:
     """List the messages that a session has not read yet."""
     row = await client.session(session)
     unread = await _unread_messages(client, row.session_id)
-    lines = [*map(_mail, row.mail), *map(_queued, unread)]
-    messages = {"mail": row.mail, "queue": unread}
+    lines = [*map(_undelivered, row.undelivered), *map(_queued, unread)]
+    messages = {"undelivered": row.undelivered, "queue": unread}
     client.print(messages, lines or ["No queued messages."])
     return Exit.DONE
 
@@ -286,7 +290,7 @@ def _queued(message: Mapping[str, Any]) -> str:
     return f"{harmless_line(message['message_id'])}  queued  {harmless_line(message['text'])}"
 
 
-def _mail(row: MailRow) -> str:
+def _undelivered(row: UndeliveredRow) -> str:
     problem = f"  ({harmless_line(row.problem)})" if row.problem else ""
     return f"{row.number}  {row.state}  {harmless_line(row.text)}{problem}"
 
@@ -325,7 +329,7 @@ def _as_json(value: str) -> str:
 
 _HEADINGS = {
     "Watch": "list inbox show follow wait",
-    "Run": "start send approve reject answer cancel resume retry stop-all trust switch mail",
+    "Run": "start send approve reject answer cancel resume retry stop-all trust switch queue",
     "Review and apply": "diff comment revert compare apply merge finish worktrees pr edit",
     "Search and organise": "search costs bulk pin tag",
     "Schedules": "schedules",
@@ -337,13 +341,13 @@ _HEADINGS = {
 
 def _collect() -> None:
     groups = {
-        "mail": mail_group,
+        "queue": queue_group,
         "worktrees": worktrees_group,
         "pr": pull_requests_group,
         "devices": devices_group,
         "schedules": schedules_group,
     }
-    mail_group.add_command(mail_list_command)
+    queue_group.add_command(queue_list_command)
     worktrees_group.add_command(review.remove_command)
     worktrees_group.add_command(review.agree_command)
     top: list[click.Command] = [*groups.values(), *_TOP_COMMANDS]

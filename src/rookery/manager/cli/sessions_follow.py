@@ -321,7 +321,7 @@ def _facts(row: SessionRow) -> Iterator[str]:
         "folder": row.workspace,
         "tokens": f"{row.tokens:,}" if row.tokens else "",
         "cost": money(row.cost) if row.cost else "",
-        "mail": f"{len(row.mail)} not delivered" if row.mail else "",
+        "undelivered": f"{len(row.undelivered)} not delivered" if row.undelivered else "",
     }
     for name, text in fields.items():
         if text:

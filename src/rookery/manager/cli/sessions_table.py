@@ -192,10 +192,10 @@ SESSION_SPECS = (
         refuse=_check_switch,
         done="Changed {id}.",
     ),
-    CommandSpec("mail retry", requests.RetryMail, done="Sent again."),
-    CommandSpec("mail discard", requests.DiscardMail, done="Discarded."),
+    CommandSpec("queue retry", requests.RetryMessage, done="Sent again."),
+    CommandSpec("queue discard", requests.DiscardMessage, done="Discarded."),
     CommandSpec(
-        "mail edit",
+        "queue edit",
         requests.EditQueued,
         arguments=("text",),
         done=lambda request: "Changed." if request.text else "Discarded.",

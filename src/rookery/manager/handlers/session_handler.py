@@ -92,10 +92,10 @@ class SessionHandler:
                 lambda each: sessions.archive(each.session_id, archived=each.archived)
             ),
             requests.MarkRead: call(lambda each: sessions.mark_read(each.session_id)),
-            requests.RetryMail: call(
+            requests.RetryMessage: call(
                 lambda each: sessions.retry_message(each.session_id, each.number)
             ),
-            requests.DiscardMail: call(
+            requests.DiscardMessage: call(
                 lambda each: sessions.discard_message(each.session_id, each.number)
             ),
             requests.EditQueued: call(

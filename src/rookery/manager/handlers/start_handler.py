@@ -263,7 +263,7 @@ class WorktreeStart:
             kept = False
             for session_id in start_group.sessions:
                 summary = self._supervisor.session(session_id)
-                if summary and summary.mail:
+                if summary and summary.undelivered:
                     kept = True
                 elif summary:
                     await self._supervisor.remove(session_id)

@@ -19,7 +19,7 @@ from rookery.manager.rendering.markdown_html import Cut, GrowingHtml, Rendered, 
 from rookery.manager.sessions.session_record import QueuedMessage, same_fields
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_summary import SessionQuestion, SessionSummary
-from rookery.manager.shown_rows import InboxRow, MailRow, SessionRow
+from rookery.manager.shown_rows import InboxRow, SessionRow, UndeliveredRow
 from rookery.protocol.codec import ceiling
 
 SECONDS_AT_ONCE = 0.025
@@ -106,7 +106,9 @@ def session_row(shown: SessionSummary) -> SessionRow:
         "flags": shown.flags,
         "prompt": _shorten(record.prompt, PROMPT_SHOWN),
         "auto_approve": record.auto_approve if view.automatic is None else view.automatic,
-        "mail": tuple(_mail_row(mail) for mail in shown.mail if mail.state != "sent"),
+        "undelivered": tuple(
+            _undelivered_row(each) for each in shown.undelivered if each.state != "sent"
+        ),
         "branch": worktree.branch if worktree else "",
         "logs": tuple(_shorten(line, LINE_SHOWN) for line in record.logs[-LINES_SHOWN:]),
     }
@@ -174,14 +176,14 @@ def _change(made: RenderedRow, row: Message) -> dict[str, Any]:
     return {"ts": made.ts, name: look.blocks, "html_upto": upto}
 
 
-def _mail_row(mail: QueuedMessage) -> MailRow:
-    return MailRow(
-        number=mail.number,
-        text=_shorten(mail.letter.text, WORDS_SHOWN),
-        images=len(mail.letter.images),
-        state=mail.state,
-        retries=mail.retries,
-        problem=mail.problem,
+def _undelivered_row(queued: QueuedMessage) -> UndeliveredRow:
+    return UndeliveredRow(
+        number=queued.number,
+        text=_shorten(queued.message.text, WORDS_SHOWN),
+        images=len(queued.message.images),
+        state=queued.state,
+        retries=queued.retries,
+        problem=queued.problem,
     )
 
 

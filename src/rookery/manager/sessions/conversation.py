@@ -244,7 +244,7 @@ class SessionConversation:
         while True:
             while not self._hand_over and (queued := self._listener.next_message()):
                 try:
-                    await host.send(self._speak_command(queued.number, queued.letter))
+                    await host.send(self._speak_command(queued.number, queued.message))
                 except CommandRejected as error:
                     # an ending process refuses messages; wait, so that they go to the next one
                     await anyio.sleep(self._timings.last_words)

@@ -103,33 +103,38 @@ def number_of(message_id: str) -> int | None:
 
 def requeued(record: SessionRecord) -> SessionRecord:
     """Queue the message again that was being sent when the manager died."""
-    mail = (
-        replace(each, state="queued") if each.state == "sending" else each for each in record.mail
+    undelivered = (
+        replace(each, state="queued") if each.state == "sending" else each
+        for each in record.undelivered
     )
-    return replace(record, mail=tuple(mail))
+    return replace(record, undelivered=tuple(undelivered))
 
 
 def queued(record: SessionRecord, messages: Sequence[UserMessage]) -> SessionRecord:
     """Queue messages that leave the machine's outbox."""
     new = [
-        QueuedMessage(number=number, letter=each)
+        QueuedMessage(number=number, message=each)
         for number, each in enumerate(messages, record.taken)
     ]
-    return replace(record, taken=record.taken + len(new), mail=(*record.mail, *new))
+    return replace(record, taken=record.taken + len(new), undelivered=(*record.undelivered, *new))
 
 
 def next_message(record: SessionRecord) -> QueuedMessage | None:
-    return next((each for each in record.mail if each.state != "failed"), None)
+    return next((each for each in record.undelivered if each.state != "failed"), None)
 
 
 def with_message(record: SessionRecord, message: QueuedMessage) -> SessionRecord:
     """Replace the message of the same number."""
-    mail = (message if each.number == message.number else each for each in record.mail)
-    return replace(record, mail=tuple(mail))
+    undelivered = (
+        message if each.number == message.number else each for each in record.undelivered
+    )
+    return replace(record, undelivered=tuple(undelivered))
 
 
 def without_message(record: SessionRecord, number: int) -> SessionRecord:
-    return replace(record, mail=tuple(each for each in record.mail if each.number != number))
+    return replace(
+        record, undelivered=tuple(each for each in record.undelivered if each.number != number)
+    )
 
 
 def retried(record: SessionRecord, number: int) -> SessionRecord:
@@ -149,9 +154,9 @@ def discarded(record: SessionRecord, number: int) -> SessionRecord:
 def edited(record: SessionRecord, number: int, message: UserMessage | None) -> SessionRecord | None:
     """Replace or (None) delete a message that no process has yet; None if it is too late. Messages
     that a process is being started with cannot be changed."""
-    for each in record.mail:
+    for each in record.undelivered:
         if each.number == number and each.state != "sending":
-            changed = replace(each, letter=message) if message else None
+            changed = replace(each, message=message) if message else None
             return with_message(record, changed) if changed else without_message(record, number)
     outbox, place = record.outbox, number - record.taken
     if not record.handed <= place < len(outbox):
@@ -162,12 +167,12 @@ def edited(record: SessionRecord, number: int, message: UserMessage | None) -> S
 
 def all_messages(record: SessionRecord) -> tuple[QueuedMessage, ...]:
     """Messages that no process has yet, without the prompt."""
-    waiting = queued(replace(record, mail=()), record.outbox).mail
-    return (*record.mail, *(waiting if record.announced else waiting[1:]))
+    waiting = queued(replace(record, undelivered=()), record.outbox).undelivered
+    return (*record.undelivered, *(waiting if record.announced else waiting[1:]))
 
 
 def _failed(record: SessionRecord, number: int) -> QueuedMessage:
-    for each in record.mail:
+    for each in record.undelivered:
         if each.number == number:
             if each.state != "failed":
                 raise CommandRejected("That message has not failed.")

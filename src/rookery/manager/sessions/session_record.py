@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from rookery.core.text.characters import caseless
@@ -27,7 +27,7 @@ LABEL_LENGTH = 40
 LOG_LINES = 100
 _REBUILT = ("pendingAsk", "deferredAsk", "stopRequested")
 """Fields that are rebuilt from the journal, so they are not stored."""
-MailState = Literal["queued", "sending", "sent", "failed"]
+DeliveryState = Literal["queued", "sending", "sent", "failed"]
 
 
 class ParallelMode(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -57,8 +57,8 @@ class QueuedMessage(Struct, frozen=True, kw_only=True):
     """A message on its way to the engine. The number makes sure that it counts once."""
 
     number: int
-    letter: UserMessage
-    state: MailState = "queued"
+    message: UserMessage = field(name="letter")
+    state: DeliveryState = "queued"
     retries: int = 0
     problem: str = ""
 
@@ -101,7 +101,7 @@ class SessionRecord(Session, frozen=True, kw_only=True, rename="camel"):
     """The engine has received the prompt."""
     taken: int = 0
     """How many messages have left the machine's outbox."""
-    mail: tuple[QueuedMessage, ...] = ()
+    undelivered: tuple[QueuedMessage, ...] = field(default=(), name="mail")
 
     @property
     def name(self) -> str:

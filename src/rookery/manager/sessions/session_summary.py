@@ -91,7 +91,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
         return flags(self.record)
 
     @property
-    def mail(self) -> tuple[QueuedMessage, ...]:
+    def undelivered(self) -> tuple[QueuedMessage, ...]:
         return all_messages(self.record)
 
 
