@@ -54,7 +54,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.folds.view import View, see, view_from, without_rows
+from rookery.core.folds.view import View, see, take, view_from, without_rows
 from rookery.core.folds.view_start import view_start
 from rookery.core.tool_traits import SPEAKING
 
@@ -128,12 +128,16 @@ class TaskUpdates:
         for event in events if replay else events_after(events, start.seq):
             if event.seq <= start.seq + 1 and isinstance(event.fact, RequestStarted):
                 self.view = without_rows(self.view)  # no update depends on them
-            updates = [*self.see(event, replay=True)]
+            self.view = (take if event.seq <= start.seq else see)(self.view, event)
+            updates = [*self._updates(event, replay=True)]
             yield from updates if replay else ()
 
     def see(self, event: Event, *, replay: bool = False) -> Iterator[Wire]:
         """Take an event and return its updates."""
         self.view = see(self.view, event)
+        yield from self._updates(event, replay=replay)
+
+    def _updates(self, event: Event, *, replay: bool) -> Iterator[Wire]:
         if replay:
             yield from self._user_said(event.fact)
         yield from self._from_model(event.fact)
