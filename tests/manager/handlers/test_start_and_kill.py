@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from rookery.manager.requests import PlanRemoval, RemoveWorktree, StartSessions
+from rookery.manager.sessions.session_states import PREPARATION_INTERRUPTED
 from support.manager_project import Project
 from support.worktree_requests import DONE, killed, with_repository, worktree_manager, write
 
@@ -32,11 +33,14 @@ async def test_a_kill_during_preparation_loses_and_misplaces_nothing(project: Pr
             rests = await at.watched.until(
                 shown.record.session_id, lambda now: now.record.state in ("completed", "error")
             )
-            if rests.record.state == "error":
+            if rests.record.failure == PREPARATION_INTERRUPTED:
+                assert not at.supervisor.folder(shown.record.session_id).launch()
+            elif rests.record.state == "error":
                 await at.supervisor.retry(shown.record.session_id)
                 rests = await at.watched.until(
                     shown.record.session_id, lambda now: now.record.state in ("completed", "error")
                 )
+                assert rests.record.state == "completed", rests.record.failure
             if rests.record.state == "completed":
                 assert at.place(rests).parent == project.path / ".roo/worktrees"
                 assert (at.place(rests) / "set-up.txt").exists()

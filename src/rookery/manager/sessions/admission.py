@@ -33,7 +33,12 @@ from rookery.manager.sessions.session_folders import (
 )
 from rookery.manager.sessions.session_process import is_alive
 from rookery.manager.sessions.session_record import ParallelMode, SessionRecord, label_of
-from rookery.manager.sessions.session_states import SessionState, SessionStatus
+from rookery.manager.sessions.session_states import (
+    CREATION_INTERRUPTED,
+    PREPARATION_INTERRUPTED,
+    SessionState,
+    SessionStatus,
+)
 from rookery.manager.sessions.session_store import SessionStore
 from rookery.manager.sessions.stored_session import rebuild_session, recovered_record
 from rookery.manager.sessions.supervised_session import SupervisedSession
@@ -96,6 +101,8 @@ async def load(session: SupervisedSession) -> None:
     continues = (alive or was_queued) and not is_at_rest
     ask = session.root.ask if continues else session.stored_ask
     session.record = rebuild_session(session.record, ask, alive=continues)
+    if session.record.failure == CREATION_INTERRUPTED and not has_launch:
+        session.record = replace(session.record, failure=PREPARATION_INTERRUPTED)
     if is_at_rest and alive:
         session.record = replace(session.record, process_open=True)
     if mark and is_alive(mark):

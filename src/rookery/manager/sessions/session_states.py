@@ -291,6 +291,11 @@ CREATION_INTERRUPTED = Failure(
     kind=ErrorKind.CREATION_INTERRUPTED,
     text="The session was interrupted while it was being created. Retry to start it again.",
 )
+PREPARATION_INTERRUPTED = Failure(
+    kind=ErrorKind.CREATION_INTERRUPTED,
+    text="The session was interrupted before its worktree was ready, so it cannot be retried. "
+    "Nothing was changed. Start a new one with the same prompt.",
+)
 EARLY_EXIT = Failure(
     kind=ErrorKind.EARLY_EXIT,
     text="The agent ended before the session was created. Retry to start it again.",
