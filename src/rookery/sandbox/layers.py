@@ -206,12 +206,7 @@ def prefix(layers: Layers, confinement: Confinement, cwd: str) -> list[str]:
     needed = (os.path.realpath(sys.base_prefix), str(CONFINE.parents[1]))
     unguarded = writable_within_mounts(confinement) if layers.state.landlock else ["/"]
     mounts = bubblewrap(
-        layers.program,
-        confinement,
-        cwd=cwd,
-        able=layers.able,
-        needed=needed,
-        unguarded=unguarded,
+        layers.program, confinement, cwd=cwd, able=layers.able, needed=needed, unguarded=unguarded
     )
     words += ["limit", f"NPROC={PROCESSES}", *_identities(mounted(confinement))]
     words += [*_way_out(confinement.way), "drop", "capabilities"]

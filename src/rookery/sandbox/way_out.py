@@ -62,7 +62,7 @@ class Egress:
         self.reported_ports: set[int] = set()
         """Ports of this machine that were already reported."""
         self._ways: list[CommandProxy] = []
-        self._stop_watching: Callable[[], None] | None = None
+        self._watching: tuple[asyncio.TimerHandle, anyio.CancelScope] | None = None
 
     def knows(self, wanted: HostPort) -> bool:
         return covered(wanted, self._known())
@@ -77,27 +77,19 @@ class Egress:
 
     def proxy_started(self, way: "CommandProxy", inside: CommandNetwork | None) -> None:
         if inside and not self._ways:
-            self._stop_watching = self._watch_soon(PublishedPorts(inside, self._our_ports))
+            scope, published = anyio.CancelScope(), PublishedPorts(inside, self._our_ports)
+            watch = partial(published.watch, scope)
+            later = asyncio.get_running_loop().call_later(LOOK_SECONDS, self.start_soon, watch)
+            self._watching = later, scope
         self._ways.append(way)
 
     def proxy_ended(self, way: "CommandProxy") -> None:
         if way in self._ways:
             self._ways.remove(way)
-        if not self._ways and self._stop_watching:
-            self._stop_watching()
-            self._stop_watching = None
-
-    def _watch_soon(self, published: PublishedPorts) -> Callable[[], None]:
-        """Look for servers once commands have run for a while. Returns what stops it."""
-        scope = anyio.CancelScope()
-        watch = partial(published.watch, scope)
-        later = asyncio.get_running_loop().call_later(LOOK_SECONDS, self.start_soon, watch)
-
-        def stop() -> None:
-            later.cancel()
-            scope.cancel()
-
-        return stop
+        if not self._ways and self._watching:
+            for each in self._watching:
+                each.cancel()
+            self._watching = None
 
     def _our_ports(self) -> set[int]:
         return {port for way in self._ways for port in way.listened_on}
