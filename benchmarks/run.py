@@ -231,9 +231,7 @@ def memory_row(cases: Sequence[Pairs]) -> Row:
 
 def host_rows(track: Track, case: str) -> list[Row]:
     """Hosts in one process, compared with as many bare loops at the same time."""
-    both = [
-        (track.bare_at_once(case, HOSTS).cost, track.hosts(case, HOSTS).cost) for _ in range(ROUNDS)
-    ]
+    both = [(track.bare_at_once(case, HOSTS), track.hosts(case, HOSTS)) for _ in range(ROUNDS)]
     bare = median(cost.seconds for cost, _ in both)
     rookery = median(cost.seconds for _, cost in both)
     memory = most_memory(lambda watch: track.hosts(case, HOSTS, watch=watch))

@@ -53,14 +53,6 @@ class Run(Struct, frozen=True, kw_only=True):
         }
 
 
-class Together(Struct, frozen=True, kw_only=True):
-    """Runs at the same time: what they cost, where they worked, and their numbers of requests."""
-
-    cost: Cost
-    workspaces: Sequence[Path]
-    requests: Sequence[int]
-
-
 class Model:
     """The model server and its recorded requests."""
 
@@ -114,29 +106,23 @@ class Track:
 
     def bare(self, case: str) -> Run:
         """Run the bare loop with rookery's first request, so rookery has to run before it."""
-        loop = [sys.executable, str(HERE / "bare_loop.py")]
-        return self._run(case, lambda url: [*loop, url, str(self._opening)])
+        return self._run(case, self._bare_loop)
 
-    def hosts(self, case: str, count: int, *, watch: Watch = lambda pid: None) -> Together:
+    def hosts(self, case: str, count: int, *, watch: Watch = lambda pid: None) -> Cost:
         """Run so many hosts in one process. It is watched until it ends."""
         places = [self._place(case) for _ in range(count)]
         words = [word for name, folder in places for word in (self._model.url(name), str(folder))]
         command = [sys.executable, str(HERE / "hosts.py"), *words]
-        cost = run_at_once([(command, self._folder)], home=self.home, watch=watch)
-        return self._together(cost, places)
+        return run_at_once([(command, self._folder)], home=self.home, watch=watch)
 
-    def bare_at_once(self, case: str, count: int) -> Together:
+    def bare_at_once(self, case: str, count: int) -> Cost:
         """Run so many bare loops at the same time, each in a process."""
         places = [self._place(case) for _ in range(count)]
-        loop = [sys.executable, str(HERE / "bare_loop.py")]
-        commands = [
-            ([*loop, self._model.url(name), str(self._opening)], place) for name, place in places
-        ]
-        return self._together(run_at_once(commands, home=self.home), places)
+        commands = [(self._bare_loop(self._model.url(name)), place) for name, place in places]
+        return run_at_once(commands, home=self.home)
 
-    def _together(self, cost: Cost, places: Sequence[tuple[str, Path]]) -> Together:
-        requests = tuple(len(self._model.seen(name)["sizes"]) for name, _ in places)
-        return Together(cost=cost, workspaces=[place for _, place in places], requests=requests)
+    def _bare_loop(self, url: str) -> list[str]:
+        return [sys.executable, str(HERE / "bare_loop.py"), url, str(self._opening)]
 
     def _place(self, case: str) -> tuple[str, Path]:
         """A new workspace, and the name of the run in it."""
