@@ -204,7 +204,9 @@ async def test_a_user_attaches_answers_and_detaches(rookery: Installed):
     with serving(rookery, *rookery.script(SCRIPT)) as server:
         async with remote_host(await unix_channel(server.socket)) as host:
             nothing = rookery.run("attach").stdout
-            assert nothing.startswith("No session is running there. Start one in this terminal: ")
+            assert nothing.startswith(
+                "No session is running there. To start one in this terminal: "
+            )
             stranger = rookery.run("attach", "0123")
             assert stranger.returncode == 2
             assert stranger.stderr == "Error: 0123 is not a session there. See rookery list.\n"

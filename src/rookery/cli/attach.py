@@ -48,12 +48,12 @@ from rookery.storage.cli.session_listing import SHORTEST, short_ids
 MOST_LISTED = 20
 MOST_CHECKED = 100
 START_FIRST = (
-    f'Start one in this terminal: {NAME} "your task". Editors and your own programs start them on '
-    "the server."
+    f'To start one in this terminal: {NAME} "your task"\n'
+    "Editors and your own programs start sessions on the server."
 )
 START_AGAIN = (
-    f"{NAME} list shows those that ended. Start one of them again: {NAME} attach SESSION\n"
-    f'Start another in this terminal: {NAME} "your task"'
+    f"To start an ended one again (see {NAME} list): {NAME} attach SESSION\n"
+    f'To start one in this terminal: {NAME} "your task"'
 )
 QUESTION_DELAY = 0.1
 """Delay before a question is shown: the events after it may already hold its answer."""
