@@ -102,7 +102,7 @@ class ClientLines:
             return LineUse.DONE
         if read is None:
             self._proposed = possible
-            self._screen.line(f"{extent.question} Type y to do it.")
+            self._screen.line(f"{extent.question} Type y to confirm.")
             return LineUse.DONE
         if not _is_yes(await read(f"{extent.question} [y/N] ")):
             self._screen.line(NOT_REWOUND)
