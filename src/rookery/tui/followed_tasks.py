@@ -63,7 +63,7 @@ class WatchedTask:
         self.start = ViewStart()
         """Where the events begin: later in a long session, until the others are wanted."""
         self.begun = anyio.Event()
-        """Set once `start` is known, or cannot be."""
+        """Set once `start` is known, or cannot be found out."""
         self.call_id = call_id
         self.parent = parent
         self.agent = ""

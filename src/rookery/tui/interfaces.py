@@ -68,7 +68,7 @@ class Controller(Protocol):
 
     @property
     def misses_events(self) -> bool:
-        """Whether `events` lack older ones, or the start is not known yet."""
+        """Whether older events are missing from `events`, or where they start is not known yet."""
         ...
 
     async def read_past(self) -> bool:

@@ -95,8 +95,8 @@ MOVING: list[BindingType] = [
 ]
 
 
-def taking(what: str) -> list[BindingType]:
-    """The key of a list; `what` says what it does."""
+def enter_binding(what: str) -> list[BindingType]:
+    """Bind Enter in a list. `what` describes its effect."""
     return [Binding("enter", "take", what)]
 
 

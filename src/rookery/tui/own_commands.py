@@ -40,7 +40,7 @@ class ScreenCommand(Struct, frozen=True):
     screen: str = ""
     """Module and class in `rookery.tui.screens`."""
     whole: bool = False
-    """It needs a session, with all its events."""
+    """Needs an open session, and all its events."""
 
     async def run(self, app: "App[Any]", controller: Controller, args: str = "") -> None:
         if self.whole and controller.task_id is None:

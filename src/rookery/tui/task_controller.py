@@ -100,7 +100,7 @@ FOLLOWING = "following"
 
 
 class StartOptions(Struct, frozen=True, kw_only=True):
-    """How the app starts."""
+    """Options with which the app starts."""
 
     first: OpenTask | ReopenTask | None = None
     first_message: str = ""
@@ -119,14 +119,14 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     status_line: str = ""
     status_command: str = ""
     problem: str = ""
-    """Something about the settings that the user should know."""
+    """A problem with the settings, to show the user."""
     notify: Notify = "auto"
     suggestion_seconds: float = 60.0
     """Seconds after which auto-approve picks the first suggestion of a question."""
     unfolded: bool = False
     """Show the whole output of every step."""
     command: str = ""
-    """A slash command to run at the start, by its name."""
+    """Name of a slash command to run at the start."""
 
 
 class TaskController(App[RunEnd]):

@@ -15,7 +15,7 @@ from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import counted, harmless, harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
-from rookery.tui.keys import MESSAGE_FIELD_KEYS, QUEUE_KEYS, taking
+from rookery.tui.keys import MESSAGE_FIELD_KEYS, QUEUE_KEYS, enter_binding
 from rookery.tui.pick_list import ListScreen, PickList, PickScreen, TextField, run_beside
 from rookery.tui.pickers import two_columns
 from rookery.tui.rows.lines import column, cut
@@ -161,7 +161,7 @@ class ModelScreen(ListScreen[KnownModel]):
 
     TITLE_TEXT = "Model"
     NOTHING = "No matching model. To use another: /model PROVIDER NAME"
-    BINDINGS: ClassVar[list[BindingType]] = taking("use it")
+    BINDINGS: ClassVar[list[BindingType]] = enter_binding("use it")
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
@@ -237,7 +237,7 @@ MAX_MODES = 200
 
 class ModeScreen(ListScreen[KnownMode]):
     TITLE_TEXT = "Mode"
-    BINDINGS: ClassVar[list[BindingType]] = taking("switch to it")
+    BINDINGS: ClassVar[list[BindingType]] = enter_binding("switch to it")
 
     async def find(self, words: str) -> Sequence[KnownMode]:
         known = await self._controller.ask(AskModes())
@@ -285,7 +285,7 @@ class IntentScreen(ListScreen[KnownIntent]):
 
     TITLE_TEXT = "Intent"
     NOTHING = "This project has no intents. See: rookery intents"
-    BINDINGS: ClassVar[list[BindingType]] = taking("select it")
+    BINDINGS: ClassVar[list[BindingType]] = enter_binding("select it")
 
     async def find(self, words: str) -> Sequence[KnownIntent]:
         known = await self._controller.ask(AskIntents())

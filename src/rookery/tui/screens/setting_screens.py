@@ -14,7 +14,7 @@ from rookery.core.text.terminal_text import counted
 from rookery.errors import CommandRejected
 from rookery.protocol.context_text import NO_RULES, file_path, rules_files, usage_lines
 from rookery.tui.interfaces import Controller
-from rookery.tui.keys import PERMISSION_KEYS, taking
+from rookery.tui.keys import PERMISSION_KEYS, enter_binding
 from rookery.tui.pick_list import ListScreen, PickList, run_latest
 from rookery.tui.pickers import two_columns
 from rookery.tui.rows.lines import column, wrapped
@@ -112,7 +112,7 @@ class MemoryScreen(ListScreen[ContextPart]):
 
     TITLE_TEXT = "Rules files"
     NOTHING = NO_RULES
-    BINDINGS: ClassVar[list[BindingType]] = taking("open it in your editor")
+    BINDINGS: ClassVar[list[BindingType]] = enter_binding("open it in your editor")
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
@@ -140,7 +140,7 @@ class ThemeScreen(ListScreen[Theme]):
 
     TITLE_TEXT = "Theme"
     NOTHING = "No matching theme."
-    BINDINGS: ClassVar[list[BindingType]] = taking("use it")
+    BINDINGS: ClassVar[list[BindingType]] = enter_binding("use it")
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)

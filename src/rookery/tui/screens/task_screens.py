@@ -19,7 +19,7 @@ from rookery.core.queries import AskTasks, KnownTask
 from rookery.core.text.terminal_text import counted, harmless_line, visible_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
-from rookery.tui.keys import CONFIRM_KEYS, TASK_LIST_KEYS, taking
+from rookery.tui.keys import CONFIRM_KEYS, TASK_LIST_KEYS, enter_binding
 from rookery.tui.pick_list import ListScreen, PickList, PickScreen, run_latest
 from rookery.tui.rows.lines import column, cut, wrapped
 from rookery.tui.screens.side_screen import SideScreen
@@ -293,7 +293,7 @@ def _tasks_in(task_id: str, events: Sequence[Event]) -> Iterator[KnownTask]:
 
 class TreeScreen(PickScreen[Node]):
     TITLE_TEXT = "Task tree"
-    BINDINGS: ClassVar[list[BindingType]] = taking("open")
+    BINDINGS: ClassVar[list[BindingType]] = enter_binding("open")
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
