@@ -13,7 +13,7 @@ short run."""
 
 
 def _import_nothing_from_here() -> None:
-    """`python -m` looks for modules in the current folder first, even in a folder of strangers."""
+    """`python -m` looks for modules in the current folder first, even in an untrusted one."""
     try:
         here = os.getcwd()
     except FileNotFoundError:

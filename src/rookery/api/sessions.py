@@ -117,7 +117,7 @@ class OpenSession:
 
     async def finish(self, answer: Answers | None = None) -> TurnResult:
         """Follow the turn to its end. Without `answer`, actions that need approval are rejected,
-        and questions of the model get the answer that it should decide."""
+        and questions of the model are answered with: decide yourself."""
         for question in [*self._turn.questions.values()]:
             await self._settle(question, answer)
         async for event in self.events():

@@ -220,7 +220,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def can_be_offline(self) -> bool:
-        """Whether commands can be started without network."""
+        """Whether commands can run without network."""
         return self.commands.sandbox.can_be_offline
 
     @property
@@ -275,7 +275,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
         return self.select_tools(all_tools() | self.briefing.tools() | self.extra.tools)
 
     def offer_tools(self) -> None:
-        """Tell the briefing which tools there are, over all modes."""
+        """Give the briefing the tools of all modes."""
         browser = self.browsers.new()
         self.briefing.offer(self.tools | ({browser.name: browser} if browser else {}))
 

@@ -58,7 +58,7 @@ class KnownFolder(Struct, frozen=True, array_like=True, gc=False):
 
 Index = dict[str, KnownFolder]
 """By path, with a slash at its end; the path of the workspace is empty."""
-# made here, as msgspec may crash if two threads use a type for the first time
+# made at import: msgspec may crash if two threads use a type for the first time
 _INDEX = msgspec.msgpack.Decoder(Index)
 
 

@@ -139,8 +139,8 @@ _reading = RLock()
 
 
 def read_once(read: Callable[[], T]) -> Callable[[], T]:
-    """Like `cache`, but other threads wait for the first. They would read the table as well, and
-    msgspec may crash if two threads use a type for the first time."""
+    """Like `cache`, but only one thread reads the table and the others wait: msgspec may crash if
+    two threads use a type for the first time."""
     kept = cache(read)
 
     def table() -> T:

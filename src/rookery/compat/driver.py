@@ -89,7 +89,7 @@ class OutputQueue:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._kept: deque[bytearray | memoryview] = deque()
-        """What the reader has not accepted: text, and pieces that are also kept elsewhere."""
+        """Output that the reader has not accepted: text, and pieces also kept elsewhere."""
         self._lost = False
         """Output is no longer possible; the error was raised once."""
         self._more = anyio.Event()

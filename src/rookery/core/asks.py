@@ -89,7 +89,7 @@ CATEGORY = {ask: category for ask, (category, _) in _ASKS.items()}
 REQUIRED_ACTION = {ask: action for ask, (_, action) in _ASKS.items()}
 
 APPROVALS = tuple(ask for ask, how in REQUIRED_ACTION.items() if how is RequiredAction.APPROVE)
-"""Questions about one action."""
+"""Questions whether an action may be performed."""
 FAILED_REQUESTS = (
     AskKind.API_REQ_FAILED,
     AskKind.PAYMENT_REQUIRED_PROMPT,

@@ -58,7 +58,7 @@ class KnownTask(Struct, frozen=True, kw_only=True):
     parent: str | None = None
     mode: str = ""
     status: Literal["open", "waiting", "completed", "closed", "failed"] = "open"
-    """`waiting`: for the approval of a plan."""
+    """`waiting`: a plan waits for approval."""
     created: int = 0
     updated: int = 0
     tokens_in: int = 0

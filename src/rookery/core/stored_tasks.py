@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class StoredStatus(StrEnum):
     OPEN = "open"
     WAITING = "waiting"
-    """For the approval of a plan."""
+    """A plan waits for approval."""
     COMPLETED = "completed"
     CLOSED = "closed"
     FAILED = "failed"
@@ -44,11 +44,11 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
     cost: float | None = None
     damage: str = ""
     model: str = ""
-    """Of the last request."""
+    """Model of the last request."""
     spending: tuple[ModelUsage, ...] = ()
 
     def as_known(self) -> "KnownTask":
-        """As clients get it."""
+        """The same value for clients."""
         from rookery.core.queries import KnownTask
 
         return KnownTask(

@@ -176,8 +176,8 @@ class ManagedFleet:
                 followed.drop_passing()
 
     def _before_last(self, session_id: str) -> int:
-        """The event before the last one that all clients have: a client that misses that one gets
-        an unfinished answer from its start."""
+        """The event before the last one that all clients have. Sending continues there, so that a
+        client that missed the last one gets an unfinished answer from its start."""
         known = [each.seq for each in self._followed.get(session_id, ())]
         return max(0, min(known, default=0) - 1)
 

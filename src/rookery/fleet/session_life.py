@@ -71,14 +71,14 @@ class LifeEnd(Struct, frozen=True, kw_only=True):
     """Where the journal ends after the question."""
 
 
-Told: TypeAlias = Literal["cancel", "drain", "over"] | Watcher
+LifeOrder: TypeAlias = Literal["cancel", "drain", "over"] | Watcher
 
 
 class LifeOrders:
-    """Orders to a life: to end, or to show its text to a watcher. For one life."""
+    """A queue of orders to one life: to end, or to show its text to a watcher."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Told] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[LifeOrder] = queue.SimpleQueue()
         self.tell = self._queue.put
         self.wait = self._queue.get
 

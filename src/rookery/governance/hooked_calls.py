@@ -94,7 +94,7 @@ class HookedCalls(Hook, SessionHook):
         return ask(f"hook: {reason}") if reason else Ruling()
 
     def _commands(self, call: ToolCall) -> Commands:
-        """The commands of a line, for hooks that match only some commands."""
+        """The commands of a shell line, for hooks that match only some commands."""
         line, cwd = call.arguments.get("command"), call.arguments.get("cwd") or ""
         if not isinstance(line, str) or not isinstance(cwd, str):
             return None

@@ -203,7 +203,7 @@ def real_paths(paths: Iterable[str]) -> Iterator[str]:
 
 
 def existing_paths(paths: Iterable[str]) -> Iterator[str]:
-    """`realpath` of each path that exists. A shared folder is looked at only once."""
+    """`realpath` of each path that exists. Each folder is resolved only once."""
     known = {"/": "/"}
     for path in paths:
         try:
@@ -219,7 +219,7 @@ def existing_paths(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _real_path(path: str, known: dict[str, str]) -> str:
-    """`realpath`, by way of the folders. What is found is added to `known`."""
+    """`realpath`, folder by folder. `known` caches the folders."""
     outer = [path]
     while outer[-1] not in known:
         folder, slash, name = outer[-1].rpartition("/")

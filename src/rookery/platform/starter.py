@@ -41,8 +41,8 @@ _preloaded: "dict[bytes, Callable[[], object]]" = {}
 
 
 def preload(script: str) -> None:
-    """Load a script of ours for all processes that are forked from now on. Its function `run` does
-    what the script does."""
+    """Load one of our scripts for all processes that are forked from now on. They call its function
+    `run`."""
     names = {"__name__": "preloaded", "__file__": script}
     exec(_load(_encoded(script)), names)
     _preloaded[_encoded(script)] = names["run"]  # type: ignore[assignment]
@@ -152,7 +152,7 @@ def _run(
 
 
 def _script(script: bytes) -> "Callable[[], object]":
-    """What runs a script of ours as Python would."""
+    """Return a function that runs one of our scripts as Python would."""
     if script in _preloaded:
         return _preloaded[script]
     code = _load(script)

@@ -93,14 +93,14 @@ class ForkServer:
 
     @classmethod
     def enter(cls) -> "ForkServer":
-        """The one that runs, or a new one. Every user has to `leave` it."""
+        """Return the running server, or start one. Each caller must call `leave` once."""
         with cls._lock:
             cls._shared = cls._shared or cls()
             cls._shared._users += 1
             return cls._shared
 
     def leave(self, *, broken: bool = False) -> None:
-        """End it after its last user, or for all of them if it is `broken`."""
+        """Stop using it. It ends with its last user, or at once if it is `broken`."""
         with self._lock:
             self._users -= 1
             if broken or not self._users:

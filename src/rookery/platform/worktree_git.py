@@ -56,7 +56,7 @@ Given: TypeAlias = bytes | Sequence[str]
 
 
 class InTheWay(CommandRejected):
-    """Why nothing was done, as a sentence, and the files concerned."""
+    """Nothing was done. The message says why; `paths` are the files concerned."""
 
     def __init__(self, code: Code, text: str, paths: Sequence[str] = ()) -> None:
         super().__init__(visible(text))

@@ -183,7 +183,7 @@ def on_project(
     **named: P.kwargs,
 ) -> R:
     """Call an operation with the project in a folder, which must be trusted, because git reads its
-    settings. It is opened for each call, to disable the programs that they name now. Raises
+    settings. Each call opens it anew, to disable the programs that the settings name. Raises
     `InTheWay`, also for errors of the file system."""
     try:
         return operation(Project(folder, fetching), *given, **named)

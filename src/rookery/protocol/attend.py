@@ -216,8 +216,8 @@ class _Watch:
             if isinstance(response, Leave):
                 self._leave(response)
                 return
-            # refused means that another client was quicker, or that the question was
-            # withdrawn; either way the log is about to say so
+            # a refusal means that another client was faster or the question was withdrawn;
+            # the log will say which
             with suppress(CommandRejected):
                 if response.mode:
                     await self._switch(task_id, response.mode)

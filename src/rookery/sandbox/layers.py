@@ -60,7 +60,7 @@ def rules_alone(confinement: Confinement) -> Iterator[str]:
 
 
 def writable_within_mounts(confinement: Confinement) -> list[str]:
-    """Where Landlock allows writing if mounts hide and protect files already."""
+    """Where Landlock allows writing if mounts already hide and protect files."""
     opened = confinement.narrowed.opened if confinement.narrowed else ()
     writable = (*_workspace(confinement), *opened, *confinement.writable)
     return [*(place.path for place in writable), *real_temporary().values(), "/dev"]
@@ -228,7 +228,7 @@ def _bubblewraps(
 
 
 _passed: set[object] = set()
-"""The trials that succeeded in this process."""
+"""Trials that succeeded in this process."""
 
 
 def _try(layers: Layers, confinement: Confinement) -> str:

@@ -235,7 +235,7 @@ class Journal:
             raise
 
     def read(self) -> TaskRecord:
-        """What it contains; the writer of an event appends it there, too."""
+        """Return the contents. The caller of `write` also appends the event to this record."""
         if len(self._contents.record.events) != self._contents.end.seq:
             self._contents = self.reads.read(self._folder)
         return self._contents.record

@@ -220,8 +220,8 @@ def _status(code: int) -> str:
 
 
 def _private(address: WebAddress, found: str) -> str:
-    """Why `found`, the address of the host, is not reached. It never
-    suggests listing an address of this machine or of a metadata service."""
+    """Why the host's address `found` is blocked. It never suggests allowing an address of this
+    machine or of a metadata service."""
     reason = f"{address.host} is a private address."
     if is_always_blocked(found):
         return reason

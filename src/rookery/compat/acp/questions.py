@@ -138,7 +138,7 @@ def chosen_level(response: Any, levels: Sequence[Level]) -> Level | None:
 
 
 def question_text(asked: Asked) -> str:
-    """A question of the model, with the answers that it suggests, as part of a message."""
+    """A question of the model with its suggested answers, as text."""
     question, suggested = followup(asked.text)
     return "\n".join([question, *(f"- {each}" for each in suggested)])
 

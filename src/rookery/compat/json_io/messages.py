@@ -285,7 +285,7 @@ class EngineMessages:
         return None
 
     def _read(self, task: ShownTask, event: Event) -> None:
-        """Take a stored event, about which nothing is written before `catch_up`."""
+        """Apply a stored event. Nothing is written about it before `catch_up`."""
         task.read(event)
         self._commands.see(task, event)
         if isinstance(event.fact, COUNTED):

@@ -68,7 +68,7 @@ class SealedRows:
         self._ts = array("q")
         self._seqs = array("q")
         self._starts: list[tuple[View, int]] = [(View(), 0)]
-        """Where each piece begins, and where the last one ends: the view and the place."""
+        """The view and the row at which each piece begins, and those at which the last one ends."""
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
@@ -106,7 +106,7 @@ class SealedRows:
         return EncodedLines(_joined(self._pieces, b"\n"))
 
     def whole(self, line: Wire, rows: list[Any]) -> EncodedLines:
-        """The line with these rows before the others, which are in `rows`, a list in the line."""
+        """The line with these rows before `rows`, which must be a list in the line."""
         mark = uuid.uuid4().hex
         rows.insert(0, mark)
         head, tail = readable(compact(line)).split(f'"{mark}"')
@@ -165,7 +165,7 @@ class ShownTask:
         self.catch_up()
 
     def read(self, event: Event) -> None:
-        """Take a stored event, of which nothing is to be written before `catch_up`."""
+        """Apply a stored event. Nothing is written about it before `catch_up`."""
         self.view = take(self.view, event)
         self._note(event)
         if isinstance(event.fact, RequestStarted) and len(self.view.messages) > SEALED_AT_ONCE:
@@ -195,7 +195,7 @@ class ShownTask:
                 self._expect(row)
 
     def catch_up(self) -> None:
-        """Find out what is to be written since the last time."""
+        """Find out what has to be written since the last time."""
         before, self._known = self._known, self.view
         change = changes(before, self.view)
         self.parts |= change.parts

@@ -96,7 +96,7 @@ class JsonOutput:
         self._output.resume(stored)
 
     def show(self, event: Event, child: str = "") -> None:
-        """Of a sub-task, only count the usage. Its rows are in the output of its own session."""
+        """Write an event. Of a sub-task, only count the usage: its own output has its rows."""
         if child:
             self._output.see_of_child(event)
         else:

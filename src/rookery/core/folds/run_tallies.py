@@ -50,7 +50,7 @@ def added(one: Usage, other: Usage) -> Usage:
 
 
 def paid_in(fact: Fact) -> Usage | None:
-    """What a fact says was used of a model, if it says that."""
+    """The usage of a model that a fact reports, if any."""
     match fact:
         case (
             AssistantSpoke(usage=usage)

@@ -153,7 +153,7 @@ class Transcript:
             self._past = (event.seq, self._kept()) if going_back else None
 
     def let_go(self) -> list[Message]:
-        """Forget all rows but the last one, and return them."""
+        """Remove all rows but the last one, and return them."""
         return self._sheet.let_go()
 
     def _apply(self, fact: Fact) -> None:

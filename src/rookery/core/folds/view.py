@@ -115,7 +115,7 @@ PARTS: dict[str, Callable[[View], object]] = {
     "silence": lambda view: view.silence,
     "waiting_for": lambda view: view.waiting_for,
 }
-"""What a view has besides rows, as clients get it."""
+"""The parts of a view besides its rows, as clients get them."""
 
 
 class ViewChange(Struct, frozen=True, kw_only=True):
@@ -158,15 +158,15 @@ def see(view: View, event: Event) -> View:
 
 
 def take(view: View, event: Event) -> View:
-    """The same at less cost, for one of many stored events: the view before it cannot be used any
-    more, and a rewind to before it cannot be shown later."""
+    """Like `see`, but faster, for reading many stored events. `view` must not be used afterwards,
+    and the result cannot show a rewind to an earlier event."""
     view._transcript.add(event, going_back=False)
     return View(seq=event.seq, start=event.seq, _transcript=view._transcript)
 
 
 def settled_rows(view: View) -> tuple[list[Message], View]:
-    """The rows that only a rewind can change, when a request has just begun, and a view without
-    them, which shares no memory with this one."""
+    """Split off the rows that only a rewind can change; call it when a request has just begun. The
+    returned view has only the last row, and shares no memory with this one."""
     transcript = view._transcript.copy()
     rows = transcript.let_go()
     return rows, replace(view, _transcript=transcript)

@@ -67,7 +67,7 @@ _GAPS = tuple(
 )
 """What may stand inside a secret, in the order in which it is tried: nothing, line breaks and
 control characters, the same as JSON, and the marks of diffs and quotes at the start of a line.
-Beside each, the same without the blanks, which are faster to remove by themselves."""
+Each has a second pattern without the blanks, which are faster to remove separately."""
 
 
 class Scrubber:
@@ -191,7 +191,7 @@ def _condensed(text: str, gap: re.Pattern[str], mark: re.Pattern[str]) -> str:
     if not mark.pattern:
         return text
     left = "".join(mark.sub("", text).split())
-    # control characters are left, and each may be the start of several
+    # a control character that is left may begin a gap of several characters
     return left if left.isprintable() else gap.sub("", text)
 
 

@@ -46,21 +46,22 @@ _TOKENS = re.compile(
     "|".join(f"(?P<{name.replace('-', '_')}>{shape})" for name, shape in _SHAPES.items()), re.DOTALL
 )
 _PRIVATE_KEY = ("PRIVATE KEY", "Private-Lines: ")
-"""Words of the one shape that may begin far before what identifies it."""
+"""Words that identify a private key, which may begin far before them."""
 _WORD_STARTS = re.compile(
     r"\b(?=eyJ|gh[pousr]_|github_pat_|gl[a-z]{2,5}-|xox|xapp-|A(?:KIA|SIA|Iza)|[spr]k[-_]|npm_|pypi-"
     r"|dop_v1_|shp(?:at|ca|pa|ss)_|lin_api_|hf_|AGE-SECRET|hvs\.|ya29\.|key-|SG\.|gsk_|whsec_|figd_"
     r"|ntn_|dckr_pat_|glsa_|sntry[su]_|sbp_|pscale_|xai-|pplx-|HRKU-|GOCSPX-|pul-|r8_|dapi|ATATT3"
     r"|1//0|dp\.|\d{8,10}:AA|\w{3}8Q~)"
 )
-"""How the shapes begin that are words. Finding them costs a tenth of trying all shapes."""
+"""Beginnings of the shapes that are words. Finding these takes a tenth of the time of trying all
+shapes."""
 _HASH_START = re.compile(r"\$(?:2[aby]|1|5|6|7|y|apr1|argon2id?)\$")
 _MARKS = (
     *("hooks.slack.com/services/", "discord.com/api/webhooks/", "://", r":\/\/", "%3a%2f%2f"),
     *("bearer ", "basic ", "password=", "password:", "passwd=", "passwd:", "secret=", "secret:"),
     *("token=", "token:", "api_key=", "api_key:", "apikey=", "apikey:"),
 )
-"""What the other shapes follow."""
+"""Text before the other shapes."""
 _BROKEN = re.compile(
     r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AIza|npm_|sk-(?:ant|or|proj)-)(?=\w)"
     r"[\w-]{0,60}(?:\\?\r?(?:\n|\\n)[ \t]{0,40}(?:[-+|>#][ \t]{0,4})?[\w-]{1,100}){1,10}"
@@ -86,7 +87,7 @@ _HINTS: dict[str, re.Pattern[str] | None] = {
     "http": None,
     ":": re.compile(r":(?:\d{4,5}|\*):"),
 }
-"""Words that are near a secret, and what must be there besides."""
+"""Words near a secret, each with a pattern that must match there too, if any."""
 _REACH = {_NAMED: 60, ":": 270}
 """Characters before a hint at which a match may begin; usually it begins with the hint."""
 _PLACES = (
@@ -268,7 +269,7 @@ def _other_starts(text: str) -> Iterator[int]:
 
 
 def _near_hints(text: str) -> dict[str, list[int]]:
-    """Where the hints of each place are; only of those that have some."""
+    """Where the hints of each place are. Places without hints are left out."""
     spots = _spots_of(_HINTS, _folded(text))
     return {
         hints: sorted(at for hint in words if hint in spots for at in spots[hint])
@@ -304,12 +305,12 @@ def _entropy(word: str) -> float:
 
 
 def _folded(text: str) -> str:
-    """The text in lower case, with its places kept, as a pattern sees it that ignores case."""
+    """The text in lower case, as a pattern that ignores case sees it. Offsets stay the same."""
     return text.replace("İ", "i").replace("ı", "i").replace("ſ", "s").lower()
 
 
 def _spots_of(hints: Mapping[str, re.Pattern[str] | None], text: str) -> dict[str, list[int]]:
-    """Where the hints are in a folded text. The pattern of a hint says what must be there."""
+    """Offsets of the hints in a folded text, where the pattern of the hint matches, too."""
     found = {hint: _places_of(hint, text) for hint in hints if hint in text}
     for hint, places in found.items():
         if pattern := hints[hint]:
@@ -339,9 +340,9 @@ def _replaced_near(
     group: str | int = 0,
     reach: int = 0,
 ) -> str:
-    """The text with what a pattern finds replaced, as `sub` would do it, or a group of it. `spots`
-    are in order, and every match begins at most `reach` before one; so does the pattern, by
-    `_reaching`."""
+    """Replace each match of a pattern, or a group of it, as `sub` would. Only looks near `spots`,
+    which are in order: every match begins at most `reach` characters before one, because
+    `_reaching` made the pattern."""
     pieces, done, end = list[str](), 0, 0
     for spot in spots:
         while spot >= end and (found := pattern.match(text, max(end, spot - reach))):

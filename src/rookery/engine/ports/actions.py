@@ -130,8 +130,8 @@ class Judgement(Struct, frozen=True, kw_only=True):
     keeps_references: bool = True
     """Git has no part in it if a branch, a tag or a stash is gone afterwards."""
     only_moves_files: bool = False
-    """Every program of the line is git, or one that copies, moves or unpacks files: then the
-    approval covers all that it does."""
+    """Every program of the line is git, or copies, moves or unpacks files. The approval then covers
+    everything the line does."""
     meant_to_read: bool = False
     """All its programs only read, by what is known of them. Git may still run programs that the
     folder names, so this allows nothing."""

@@ -191,7 +191,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     barred: Callable[[str], str] = lambda tool: ""
     """Why a tool cannot be used in this mode; empty if it can."""
     outline: Callable[[str, str], Awaitable["Sequence[Definition]"]] | None = None
-    """What a text in a file of this name defines; None if that is unknown."""
+    """The definitions in the text of a file of this name; None if its language is unknown."""
 
 
 class WebHit(Struct, frozen=True, kw_only=True):

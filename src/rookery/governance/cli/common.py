@@ -170,7 +170,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def command_in(opened: type[CommandFolder]) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Decorate a command with the common options, passed as the folder that they name."""
+    """Add the common options to a command, which gets the folder that they name."""
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @common_options

@@ -85,7 +85,7 @@ def difference(old: IntentDefinition, new: IntentDefinition) -> tuple[str, ...]:
 
 
 def _changed_fields(old: IntentDefinition, new: IntentDefinition) -> dict[str, bool]:
-    """The fields that differ, with whether the new value is certainly a restriction."""
+    """The fields that differ, and whether each new value certainly restricts the intent."""
     a, b = old.intent, new.intent
     restricts = {
         "owned_scope": _is_within(b.owned_scope, a.owned_scope),

@@ -84,8 +84,8 @@ class IntentWriter:
         self._now = now
 
     def change(self, plan: Callable[[IntentText], PlannedChange]) -> WrittenChange:
-        """Write what `plan` returns for the file as it is now, or raises if there must be no
-        change. Raises `RookeryError` or `LockTimeout` and changes nothing then."""
+        """Write the change that `plan` returns for the current file. `plan` raises to refuse it.
+        Raises `RookeryError` or `LockTimeout`, and changes nothing then."""
         with file_lock(self._layout.own_folder(self._layout.locks) / "intents"):
             before = after = self._read()
             if before.root is None or not before.file.usable:

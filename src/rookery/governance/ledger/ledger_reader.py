@@ -36,7 +36,7 @@ HOUSEKEEPING = frozenset({"stream_start", "checkpoint"})
 SEARCHED_LINES = 200_000
 """How many lines back the newest record of a task is searched for."""
 _PLAIN = re.compile(r"[\w.-]+", re.ASCII)
-"""Text that every writer spells in the same way in JSON."""
+"""Text that has only one spelling in JSON."""
 
 
 class Query(Struct, frozen=True, kw_only=True):

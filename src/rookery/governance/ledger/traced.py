@@ -72,7 +72,8 @@ def records_on(line: bytes) -> list[TracedRecord]:
 
 
 def _lenient_objects(line: bytes) -> list[Any]:
-    """Several objects on one line, numbers or characters that JSON does not have, or nothing."""
+    """Parse what strict JSON refuses: several objects on a line, odd numbers or characters. Empty
+    if that fails too."""
     try:
         return list(decode_objects(line.decode("utf-8")))
     except (ValueError, RecursionError):

@@ -34,8 +34,8 @@ class Switches(Struct, frozen=True, kw_only=True):
 
 async def switch(session: SupervisedSession, folder: SessionFolder, wanted: Switches) -> None:
     """Apply switches to the running process and to those started later. The process gets them
-    first, because it can reject them. If none runs, one is started, except for the approval: a
-    later process gets that from its flags."""
+    first, because it can reject them. If none runs, start one, unless only the approval changes:
+    the next process gets that from its flags."""
     commands = tuple(_commands(session.id, wanted))
     is_alive = session.record.process_open
     if session.is_stored() and (

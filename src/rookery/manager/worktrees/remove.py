@@ -68,9 +68,8 @@ def plan_removal(project: Project, worktree: Worktree) -> RemovalPlan:
 def remove(
     project: Project, plan: RemovalPlan, fate: BranchFate = BranchFate.KEEP
 ) -> Removed | None:
-    """Remove a worktree in which no process runs any more. Does nothing if more would be lost
-    than `plan`, which the user agreed to, says. Returns None for an imported one, whose files
-    stay as they are."""
+    """Remove a worktree in which no process runs any more. Does nothing if more would be lost than
+    the user agreed to in `plan`. Returns None for an imported worktree, whose files are kept."""
     worktree = plan.worktree
     with project.alone():
         found = registered_at(project, Path(worktree.path))
