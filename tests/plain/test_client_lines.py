@@ -23,7 +23,7 @@ FACTS = (
 )
 UNDO = [RestoreFiles(task_id="t", to=1), Rewind(task_id="t", to=1)]
 ASKED = "To the point before: Edit a.txt\nThe model forgets this and everything after it.\n"
-RESTORED = "1 file restored:\n  ← a.txt\n1 file kept, because someone else changed it:\n  = b.txt\n"
+RESTORED = "1 file restored:\n  ← a.txt\n1 file kept with someone else's changes:\n  = b.txt\n"
 
 
 class Typing:

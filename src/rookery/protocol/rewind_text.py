@@ -37,8 +37,8 @@ def file_groups(rehearsal: RestoreRehearsal) -> Iterator[tuple[str, str, Sequenc
     groups = (
         ("restored", "←", rehearsal.written),
         ("removed", "−", rehearsal.removed),
-        ("kept, because someone else changed it", "=", rehearsal.kept),
-        ("not stored, so it cannot be restored", "?", rehearsal.unsaved),
+        ("kept with someone else's changes", "=", rehearsal.kept),
+        ("not in any checkpoint", "?", rehearsal.unsaved),
     )
     for what, mark, paths in groups:
         if paths:
