@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 SWITCHED_OFF = "This project has intents, but governance is turned off in the user's settings."
 
 
-def mode_of_task(wanted: "Governance", *, there: bool) -> "Governance":
-    """The governance mode of a new task, from start to end. `there`: it has an intent file."""
+def mode_of_task(wanted: "Governance", *, has_intents: bool) -> "Governance":
+    """The governance mode that a new task keeps until it ends."""
     if wanted == "auto":
-        return "enforce" if there else "off"
+        return "enforce" if has_intents else "off"
     return wanted
 
 

@@ -125,7 +125,7 @@ class Oversight(Struct):
 
     def _decide_mode(self, log: TaskLog, has_intents: bool, notice: str) -> bool:
         """Decide once, when the task starts, how it is governed. Returns whether it is."""
-        mode = mode_of_task(self.settings.governance.mode, there=has_intents)
+        mode = mode_of_task(self.settings.governance.mode, has_intents=has_intents)
         is_off = mode == "off"
         for text in filter(None, (SWITCHED_OFF if is_off and has_intents else "", notice)):
             log.append(Noted(text=text))

@@ -190,4 +190,4 @@ MODES: dict[str, tuple[Governance, bool, Governance]] = {
 
 @pytest.mark.parametrize(("wanted", "there", "mode"), MODES.values(), ids=MODES)
 def test_the_mode(wanted: Governance, there: bool, mode: Governance):
-    assert mode_of_task(wanted, there=there) == mode
+    assert mode_of_task(wanted, has_intents=there) == mode

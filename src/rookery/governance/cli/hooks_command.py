@@ -227,12 +227,12 @@ def test_command(
         raise SettingsError(f"{event} is not a tool event; do not give --tool.")
     found, trust = _hooks_and_trust(folder)
     settings = _settings(folder)
-    there = find_layout(folder, folder).layout is not None
+    governed = find_layout(folder, folder).layout is not None
     trial = partial(
         run_trial,
         tool=tool or SAMPLE_TOOL,
         fields=fields,
-        mode=mode_of_task(settings.governance.mode, there=there),
+        mode=mode_of_task(settings.governance.mode, has_intents=governed),
         env_allow=settings.hooks.env_allow,
     )
     runs, verdict = anyio.run(trial, found, trust, HookEvent(event), folder)
