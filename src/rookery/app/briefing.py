@@ -99,8 +99,8 @@ def instruction_files(
 
 
 class Composition(Struct, frozen=True):
-    """The prompt and the tools for a mode, the rules and skills that it has, and the problems with
-    all files that instruct the model."""
+    """The prompt, tools, rules and skills of a mode, and the problems with all files that instruct
+    the model."""
 
     system: str
     specs: Sequence[ToolSpec]

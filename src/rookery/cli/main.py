@@ -387,5 +387,5 @@ _OF_SESSIONS = {
 
 
 def session_flags(*more: str) -> list[click.Parameter]:
-    """The flags of a task for a command that serves many: they apply to all its sessions."""
+    """The flags of a task that a command with many sessions takes, too, for all of them."""
     return [param for param in task.params if param.name in {*_OF_SESSIONS, *more}]

@@ -62,7 +62,7 @@ def _is_protected(effect: Effect) -> bool:
         and name in _WITHOUT_EFFECT_ELSEWHERE
         and GOVERNANCE_FOLDER not in folder
     ):
-        return False  # a copy of it: in this place it governs nothing
+        return False  # a new copy, which has no effect in this place
     return _has_protected_name(effect.path, new=effect.before is None)
 
 

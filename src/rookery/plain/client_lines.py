@@ -36,7 +36,7 @@ class LineUse(Enum):
 
     NOT_OURS = "it is an answer"
     DONE = "the question is still open"
-    OVERTAKEN = "the question will be closed by what it led to"
+    OVERTAKEN = "its effect will close the question"
     LEAVES = "the user leaves"
 
 

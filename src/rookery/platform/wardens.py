@@ -24,7 +24,7 @@ from rookery.platform.own_programs import own_script
 from rookery.platform.warden import PR_SET_CHILD_SUBREAPER, prctl
 
 INTERPRETER = os.path.realpath(sys.executable)
-"""Not the link in a virtual environment, which may be where commands can write."""
+"""Not the link in a virtual environment, because commands may be able to replace it."""
 WARDEN = Path(__file__).with_name("warden.py")
 STARTER = Path(__file__).with_name("starter.py")
 CONFINE = Path(__file__).parents[1] / "sandbox" / "confine.py"
@@ -219,7 +219,7 @@ class Wardens:
 
 
 class ForkedWardens(Wardens):
-    """Forks the wardens of a host. One that cannot be forked is started."""
+    """Forks the wardens of a host. Starts a warden that cannot be forked."""
 
     def __init__(self) -> None:
         self.server: ForkServer | None = None

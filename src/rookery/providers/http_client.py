@@ -192,7 +192,7 @@ class DirectClient:
             pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
             self._signed = {"authorization": f"Basic {b64encode(pair.encode()).decode()}"}
         self._keeps = keeps
-        at_once = tls is None and is_loopback(url)  # an address connects or refuses at once
+        at_once = tls is None and is_loopback(url)  # this machine answers at once
         self._next_address_seconds = None if at_once else _NEXT_ADDRESS_SECONDS
         self._connect_seconds = connect_seconds
         self._idle: list[_ServerConnection] = []

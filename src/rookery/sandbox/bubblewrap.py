@@ -67,7 +67,7 @@ def bubblewrap(
     unguarded: Sequence[str],
 ) -> list[str]:
     """The arguments before a command. `needed` are folders without which it could not start.
-    Outside the `unguarded` ones Landlock denies writing, so that no mount has to."""
+    Landlock denies writing outside the `unguarded` folders, so that no mount has to."""
     return [
         # bubblewrap would kill the command if it ended by a signal that asks the command to end
         *start_words(DEAF, *able.joining, *([f"{KEEPER}{able.keeper}"] if able.keeper else [])),

@@ -211,7 +211,7 @@ def set_proxy_variables(port: int) -> None:
 def drop_capabilities() -> None:
     for capability in range(_CAPABILITIES):
         if _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
-            break  # the kernel knows no more
+            break  # the kernel has no further capabilities
     _call("prctl", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = _u32(_CAPABILITIES_VERSION_3, 0)
     _require(_call("capset", header, bytes(24)), "capabilities cannot be dropped")

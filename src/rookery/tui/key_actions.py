@@ -49,7 +49,7 @@ class ChosenLevel(Struct, frozen=True, kw_only=True):
 class KeyActions(TaskController):
     _level_chosen = ChosenLevel()
     _tab_from: Widget | None = None
-    """Where Tab moved to the question from."""
+    """What had the focus before Tab moved it to the question."""
 
     async def action_command(self, name: str) -> None:
         if len(self.screen_stack) <= 1:

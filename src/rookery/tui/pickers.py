@@ -280,8 +280,8 @@ class CommandPicker(Picker):
         return [*begun, *other_words, *loose, *best_matches(others, text, self.MOST, _command_name)]
 
     def _other_words(self, text: str, taken: Container[str]) -> list[Choice]:
-        """Other agents' words for our commands, once the user has begun to type one, and for
-        commands that we do not have, once they are complete."""
+        """Other agents' words for our commands, once the user has begun to type one. Words for
+        commands that we do not have are listed only once they are complete."""
         if text in ANSWERS and text not in taken:
             tell = partial(self._tell, ANSWERS[text])
             return [Choice(label=f"/{text}", detail=ANSWERS[text], action=tell)]

@@ -89,7 +89,7 @@ _HINTS: dict[str, re.Pattern[str] | None] = {
 }
 """Words near a secret, each with a pattern that must match there too, if any."""
 _REACH = {_NAMED: 60, ":": 270}
-"""Characters before a hint at which a match may begin; usually it begins with the hint."""
+"""How many characters before a hint a match may begin. Other matches begin with the hint."""
 _PLACES = (
     ("password", _NAMED, rf"(?<![\w-])--?[\w-]{{0,40}}(?:{_NAME}|pass)(?:=|\s++(?!-)){_VALUE}"),
     (
@@ -177,7 +177,7 @@ _PLACES = (
         r"(?P<secret>(?!\[redacted:)[^\s&\"'#]{4,})",
     ),
 )
-"""Patterns that find a secret by what surrounds it, each with its hints: every match has one."""
+"""Patterns that find a secret by what surrounds it, each with its hints: a match contains one."""
 _HINTS_OF = {hints: hints.split() for _, hints, _ in _PLACES}
 _WORD = re.compile(r"[A-Za-z0-9+/=_-]{24,}")
 _MIN_ENTROPY = 4.0
@@ -327,7 +327,7 @@ def _places_of(literal: str, text: str) -> list[int]:
 
 
 def _reaching(pattern: str, reach: int) -> str:
-    """The pattern, also if it matches up to `reach` characters later."""
+    """A pattern that also matches if the given one begins up to `reach` characters later."""
     return rf"(?s:.{{0,{reach}}}?)(?:{pattern})" if reach else pattern
 
 

@@ -105,7 +105,7 @@ def _with_new_mode(file: int, kept: Attributes) -> Attributes:
     is_program = os.fstat(file).st_mode & stat.S_IXUSR
     if is_program == kept.mode & stat.S_IXUSR:
         return kept
-    runs = kept.mode >> 2 & 0o111  # those who may read it may run it
+    runs = kept.mode >> 2 & 0o111  # each reader may run the file
     return replace(kept, mode=kept.mode | runs if is_program else kept.mode & ~0o111)
 
 
