@@ -1,12 +1,10 @@
 """The table of programs: that it says what it seems to say."""
 
-import threading
-
 import msgspec
 import pytest
 
 from rookery.commands.changers import changing
-from rookery.commands.program_tables import Reader, read_once, readers
+from rookery.commands.program_tables import Reader, readers
 from rookery.commands.programs import reading
 from rookery.commands.words import has_braces, spellings, words
 
@@ -189,23 +187,3 @@ def test_ranges_in_braces_are_expanded_and_quoted_braces_are_not():
 def test_a_misspelled_field_of_a_table_is_an_error():
     with pytest.raises(msgspec.ValidationError, match="unknown field `flag`"):
         msgspec.convert({"flag": "-a"}, Reader)
-
-
-def test_a_table_is_read_once_even_if_two_threads_need_it_at_the_same_time():
-    reads: list[int] = []
-    second = threading.Event()
-
-    @read_once
-    def table() -> int:
-        reads.append(threading.get_ident())
-        if len(reads) == 1:
-            other.start()
-            second.wait(0.5)  # the other thread must not get here
-        else:
-            second.set()
-        return 7
-
-    other = threading.Thread(target=table)
-    assert table() == 7
-    other.join()
-    assert len(reads) == 1

@@ -7,17 +7,19 @@ in `tables/prefixes.toml` have a prefix, and only without options or paths that 
 
 import os.path
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, toml
 from msgspec.structs import replace
 
-from rookery.commands.program_tables import read_once, table_file, tool_table
+from rookery.commands.program_tables import table_file, tool_table
 from rookery.commands.programs import known_reader, reading
 from rookery.commands.words import words
 from rookery.commands.wrappers import SHELLS
 from rookery.engine.ports.actions import Judgement, PlainCommand
 from rookery.lazy_pattern import lazy_pattern
+from rookery.prepared_types import prepared
 
 _SCRIPT = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_:-]*")
 _LETTERS = lazy_pattern(r"-[A-Za-z0-9]+")
@@ -39,9 +41,9 @@ class PrefixRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     behind: str = ""
 
 
-@read_once
+@cache
 def prefix_table() -> dict[str, PrefixRow]:
-    rows = toml.decode(table_file("prefixes"), type=dict[str, PrefixRow])
+    rows = toml.decode(table_file("prefixes"), type=prepared(dict[str, PrefixRow]))
     own = {main: row.never for main, row in rows.items()}
     return {
         name: replace(row, never=" ".join([row.never, *(own[each] for each in row.tools)]))

@@ -4,14 +4,15 @@ To add a program that only reads, add a row to `tables/readers.toml` and lines f
 `tests/vectors/commands.yaml`. An unknown field or an invalid file is an error.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from threading import RLock
 from typing import TypeVar
 
 from msgspec import Struct, toml
 from msgspec.structs import replace
+
+from rookery.prepared_types import prepared
 
 _FOLDER = Path(__file__).with_name("tables")
 
@@ -134,26 +135,12 @@ class Effects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 Row = TypeVar("Row", bound=_Row)
-T = TypeVar("T")
-_reading = RLock()
 
 
-def read_once(read: Callable[[], T]) -> Callable[[], T]:
-    """Like `cache`, but only one thread reads the table and the others wait: msgspec may crash if
-    two threads use a type for the first time."""
-    kept = cache(read)
-
-    def table() -> T:
-        with _reading:
-            return kept()
-
-    return table
-
-
-@read_once
+@cache
 def readers() -> Mapping[str, Reader]:
     """The programs that only read, by the first words of a command."""
-    known, git = toml.decode(table_file("readers"), type=_Readers), git_table()
+    known, git = toml.decode(table_file("readers"), type=prepared(_Readers)), git_table()
     rows = {
         **_named(known.programs),
         **dict(tool_table().versions.rows()),
@@ -165,19 +152,19 @@ def readers() -> Mapping[str, Reader]:
     return {**rows, **{f"{name} --help": helped for name in plain}}
 
 
-@read_once
+@cache
 def git_table() -> GitTable:
-    return toml.decode(table_file("git"), type=GitTable)
+    return toml.decode(table_file("git"), type=prepared(GitTable))
 
 
-@read_once
+@cache
 def tool_table() -> ToolTable:
-    return toml.decode(table_file("tools"), type=ToolTable)
+    return toml.decode(table_file("tools"), type=prepared(ToolTable))
 
 
-@read_once
+@cache
 def effects() -> Effects:
-    read = toml.decode(table_file("effects"), type=Effects)
+    read = toml.decode(table_file("effects"), type=prepared(Effects))
     return replace(read, outputs=_named(read.outputs), wrappers=_named(read.wrappers))
 
 

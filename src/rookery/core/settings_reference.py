@@ -19,6 +19,7 @@ from rookery import ENV_PREFIX, NAME
 from rookery.core.settings import Settings
 from rookery.core.settings_sections import LimitSettings, Network, SettingsSection
 from rookery.errors import SettingsError
+from rookery.prepared_types import prepared
 
 Key: TypeAlias = tuple[str, ...]
 """The path of a setting: `("ui", "colour")` is `colour` in the section `[ui]`."""
@@ -225,7 +226,7 @@ def checked(key: Key, value: Any, *, name: str) -> Any:
     if setting is None:
         raise SettingsError(no_such(key))
     try:
-        taken = msgspec.convert(value, setting.type)
+        taken = msgspec.convert(value, prepared(setting.type))
     except (msgspec.ValidationError, UnicodeEncodeError):
         raise _unfit(name, setting.expected, value) from None
     if not _can_be_passed_on(taken):
@@ -250,7 +251,7 @@ def is_list(key: Key) -> bool:
     """Whether a setting takes several values."""
     setting = all_settings().get(general(key))
     try:
-        return setting is not None and msgspec.convert([], setting.type) == ()
+        return setting is not None and msgspec.convert([], prepared(setting.type)) == ()
     except msgspec.ValidationError:
         return False
 
@@ -291,7 +292,7 @@ def settings_from(values: Mapping[Key, Any]) -> Settings:
         for name in key[:-1]:
             section = section.setdefault(name, {})
         section[key[-1]] = value
-    return msgspec.convert(table, Settings)
+    return msgspec.convert(table, prepared(Settings))
 
 
 def spelled(key: Key) -> str:

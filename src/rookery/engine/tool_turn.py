@@ -47,6 +47,7 @@ from rookery.engine.undo import Undo
 from rookery.errors import BadArguments, Denied, StorageError, ToolError
 from rookery.faults import kp
 from rookery.lazy_pattern import lazy_pattern
+from rookery.prepared_types import prepared
 
 NAMED, LONGEST_NAME = 10, 100
 """How much of a malformed call is repeated to the model."""
@@ -180,7 +181,7 @@ def _parse(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> tuple[Tool[Any], m
     if problems := _problems(call, tool):
         raise BadArguments(f"Invalid call of {call.name}. {' '.join(problems)}")
     try:
-        return tool, msgspec.convert(dict(call.arguments), tool.arguments, strict=False)
+        return tool, msgspec.convert(dict(call.arguments), prepared(tool.arguments), strict=False)
     except msgspec.ValidationError as error:
         raise BadArguments(f"Invalid call of {call.name}. {error}.") from error
 

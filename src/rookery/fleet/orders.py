@@ -27,6 +27,7 @@ from rookery.fleet.checkouts import check_name, check_remote
 from rookery.fleet.database import reported, watched
 from rookery.fleet.journal import FleetDatabase, read_journal
 from rookery.fleet.live_text import Watcher, digest_of
+from rookery.prepared_types import prepared
 
 T = TypeVar("T")
 WORKFLOW = "session"
@@ -333,12 +334,12 @@ class Fleet:
 
 def _encodable(value: T) -> T:
     """Replace bytes from the command line that are not text."""
-    return msgspec.convert(whole_values(msgspec.to_builtins(value)), type(value))
+    return msgspec.convert(whole_values(msgspec.to_builtins(value)), prepared(type(value)))
 
 
 def _session(session_id: str, row: dict[str, Any]) -> FleetSession:
     try:
-        return msgspec.convert(row, FleetSession)
+        return msgspec.convert(row, prepared(FleetSession))
     except msgspec.ValidationError:
         fields: dict[str, Any] = dict.fromkeys(FleetSession.__struct_fields__, "")
         known = {"session_id": session_id, "state": "unreadable", "reason": UNREADABLE}
@@ -348,7 +349,7 @@ def _session(session_id: str, row: dict[str, Any]) -> FleetSession:
 def _worker(row: Sequence[Any]) -> FleetWorker:
     names = FleetWorker.__struct_fields__
     try:
-        return msgspec.convert(dict(zip(names, row, strict=True)), FleetWorker)
+        return msgspec.convert(dict(zip(names, row, strict=True)), prepared(FleetWorker))
     except msgspec.ValidationError:
         return FleetWorker(
             executor=row[0], name="", labels=(), state="unreadable", session="", seconds=0.0

@@ -42,6 +42,7 @@ from rookery.fleet.orders import (
     seconds_left,
 )
 from rookery.fleet.session_life import Life, LifeEnd, LifeOrders, LifePlace
+from rookery.prepared_types import prepared
 
 APPLICATION = "rookery"
 FORMAT = "1"
@@ -192,18 +193,18 @@ class Slot:
 
     def session(self, text: str) -> dict[str, Any]:
         """The workflow: lives, questions and new tries, until the session is over."""
-        order = msgspec.json.decode(text, type=SessionOrder)
+        order = msgspec.json.decode(text, type=prepared(SessionOrder))
         with self._taken(order):
             given, tries = "", 0
             while True:
-                end = msgspec.convert(_life(text, given), LifeEnd)
+                end = msgspec.convert(_life(text, given), prepared(LifeEnd))
                 given = ""
                 if end.kind == "asked":
                     given = self._receive(text, end.seq)
                     if not given:
                         reason = "The question was not answered in time."
                         end = LifeEnd(kind="failed", reason=reason, code="timeout")
-                    elif msgspec.json.decode(given, type=Given).cancel:
+                    elif msgspec.json.decode(given, type=prepared(Given)).cancel:
                         end = LifeEnd(kind="cancelled", reason="The session was cancelled.")
                     else:
                         continue
@@ -217,7 +218,7 @@ class Slot:
         """The answer to the question that the journal ends with, or a cancellation. A second
         answer to an earlier question is dropped."""
         while given := DBOS.recv(ANSWERS, timeout_seconds=_remaining(text)):
-            said = msgspec.json.decode(given, type=Given)
+            said = msgspec.json.decode(given, type=prepared(Given))
             if said.cancel or said.seq == seq:
                 break
         return given or ""
@@ -236,12 +237,12 @@ class Slot:
 
     def live(self, text: str, given: str) -> dict[str, Any]:
         """One life of the session, as a step: it continues where the journal ends."""
-        order = msgspec.json.decode(text, type=SessionOrder)
+        order = msgspec.json.decode(text, type=prepared(SessionOrder))
         orders = LifeOrders()
         self._running = order, orders
         if self.draining.is_set():
             orders.tell("drain")
-        said = msgspec.json.decode(given, type=Given) if given else None
+        said = msgspec.json.decode(given, type=prepared(Given)) if given else None
         try:
             cancelled = is_cancelled(self._records, order)
             why = "The session was cancelled." if cancelled else ""
@@ -267,12 +268,12 @@ class Slot:
 
     def remaining(self, text: str) -> float:
         """Seconds to wait for an answer."""
-        left = seconds_left(self._records, msgspec.json.decode(text, type=SessionOrder))
+        left = seconds_left(self._records, msgspec.json.decode(text, type=prepared(SessionOrder)))
         return ANSWER_SECONDS if left is None else left
 
     def finish(self, text: str, end: dict[str, Any]) -> dict[str, Any]:
-        order = msgspec.json.decode(text, type=SessionOrder)
-        ended = msgspec.convert(end, LifeEnd)
+        order = msgspec.json.decode(text, type=prepared(SessionOrder))
+        ended = msgspec.convert(end, prepared(LifeEnd))
         state: FleetState = "failed"
         if ended.kind in ("completed", "cancelled"):
             state = "cancelled" if ended.kind == "cancelled" else "completed"

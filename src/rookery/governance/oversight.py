@@ -22,6 +22,7 @@ from rookery.engine.ports.hooks import SessionHook, StoredJournals, TaskLog
 from rookery.errors import StorageError
 from rookery.governance.layout import SWITCHED_OFF, Layout, find_layout, mode_of_task
 from rookery.platform.user_folders import Places
+from rookery.prepared_types import prepared
 
 if TYPE_CHECKING:
     from rookery.governance.hook import GovernanceHook
@@ -131,7 +132,7 @@ class Oversight(Struct):
             log.append(Noted(text=text))
         if is_off:
             return False
-        log.append(convert({"mode": mode}, Governed))
+        log.append(convert({"mode": mode}, prepared(Governed)))
         return True
 
     async def _begin(self, task: "GovernanceHook", log: TaskLog) -> None:

@@ -17,6 +17,7 @@ from rookery.manager.dependencies import Dependencies
 from rookery.manager.sessions.session_store import holder_of, manager_folder, wait_for_lock
 from rookery.platform.disk import private_folder
 from rookery.platform.user_folders import Places
+from rookery.prepared_types import prepared
 from rookery.protocol.channels import (
     Channel,
     ChannelEnded,
@@ -114,7 +115,7 @@ class RemoteManager(RemoteServer):
         """Yield all sessions, then changes."""
         async with aclosing(self.news("follow_list", {})) as arrivals:
             async for news in arrivals:
-                yield msgspec.convert(news, ListNews)
+                yield msgspec.convert(news, prepared(ListNews))
 
     def follow_session(self, session_id: str, *, tail: int) -> AsyncIterator[News]:
         """Yield the last rows of a session, then changes and new rows."""

@@ -27,6 +27,7 @@ from rookery.manager.sessions.session_record import active_first, archived_recor
 from rookery.manager.sessions.session_summary import SessionQuestion, sort_questions
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
+from rookery.prepared_types import prepared
 from rookery.protocol.channels import Channel
 from rookery.protocol.codec import answer_to_json, kind_of
 from rookery.protocol.jsonrpc import INVALID_PARAMS, RpcError
@@ -142,7 +143,7 @@ class _Shown(Struct, frozen=True, kw_only=True):
 
 def _read(fields: dict[str, Any], kind: type[T]) -> T:
     try:
-        return msgspec.convert(fields, kind)
+        return msgspec.convert(fields, prepared(kind))
     except msgspec.ValidationError as error:
         raise RpcError(INVALID_PARAMS, f"{error}.") from error
 

@@ -34,6 +34,7 @@ from rookery.mcp.config import (
 from rookery.mcp.variables import Source
 from rookery.platform.disk import put
 from rookery.platform.user_folders import OTHER_AGENTS_MCP_FILE, PROJECT_MCP_FILES
+from rookery.prepared_types import prepared
 
 LARGEST_FILE = MIB
 
@@ -169,7 +170,8 @@ class _Record(Generic[T]):
 
     def read(self) -> dict[str, T]:
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=dict[str, self._kind])  # type: ignore[name-defined]
+            kind = dict[str, self._kind]  # type: ignore[name-defined]
+            return msgspec.json.decode(self._file.read_bytes(), type=prepared(kind))
         except FileNotFoundError:
             return {}
         except OSError as error:

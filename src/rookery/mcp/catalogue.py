@@ -26,6 +26,7 @@ from rookery.core.limits import KIB, MIB
 from rookery.errors import BadArguments
 from rookery.mcp.config import ServerDefinition
 from rookery.platform.disk import put
+from rookery.prepared_types import prepared
 
 MOST_REMEMBERED = 100
 LARGEST_FILE = 4 * MIB
@@ -108,7 +109,7 @@ class CatalogueCache:
         try:
             with self._file.open("rb") as stream:
                 return msgspec.json.decode(
-                    stream.read(LARGEST_FILE), type=dict[str, LastConnection]
+                    stream.read(LARGEST_FILE), type=prepared(dict[str, LastConnection])
                 )
         except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             return {}  # an unreadable cache is empty

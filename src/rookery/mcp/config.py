@@ -26,6 +26,7 @@ from rookery.mcp.variables import (
     secrets_in,
     secrets_within,
 )
+from rookery.prepared_types import prepared
 
 SERVERS = "mcpServers"
 EVERY_TOOL = "*"
@@ -244,8 +245,8 @@ def _definition(name: str, raw: Any, source: Source, filler: Filler) -> ServerDe
     if clause := misspelled_field(fields, _Raw.__struct_encode_fields__):
         raise ValueError(f"it {clause}")
     try:
-        given = msgspec.convert(filler(raw), _Raw)
-        written = msgspec.convert(raw, _Raw)
+        given = msgspec.convert(filler(raw), prepared(_Raw))
+        written = msgspec.convert(raw, prepared(_Raw))
     except msgspec.ValidationError as error:
         raise ValueError(_error_text(error)) from error
     transport = _transport(given)

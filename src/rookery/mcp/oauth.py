@@ -20,6 +20,7 @@ from rookery import NAME, VERSION
 from rookery.core.limits import KIB
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.oauth_requests import OAuthProblem, OAuthRequests
+from rookery.prepared_types import prepared
 
 LONGEST_SCOPE = 2000
 LONGEST_TOKEN = 16 * KIB
@@ -100,7 +101,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 def decode_sign_in(text: str) -> StoredSignIn | None:
     """A stored sign-in; None if there is none or it cannot be read."""
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(text), type=StoredSignIn)
+        return msgspec.json.decode(base64.urlsafe_b64decode(text), type=prepared(StoredSignIn))
     except (ValueError, RecursionError):
         return None
 
@@ -308,7 +309,7 @@ class OAuthClient:
 
 def _decoded(body: bytes, kind: type[T], what: str) -> T:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(body, type=prepared(kind))
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         # the parser's message may quote a token
         raise OAuthProblem(f"The {what} cannot be read.") from None
@@ -320,7 +321,7 @@ class _OAuthError(Struct, frozen=True):
 
 def _error_code(body: bytes) -> str:
     try:
-        code = msgspec.json.decode(body, type=_OAuthError).error
+        code = msgspec.json.decode(body, type=prepared(_OAuthError)).error
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return ""
     return code if _SAFE_CODE.fullmatch(code) else ""

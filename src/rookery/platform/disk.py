@@ -27,6 +27,7 @@ from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.platform.descriptors import Attributes, keep_attributes
 from rookery.platform.locks import file_lock
+from rookery.prepared_types import prepared
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -242,7 +243,7 @@ class KeptList(Generic[T]):
             raise StorageError(f"{self.file} cannot be read ({reason(error)}).") from error
         try:
             # not msgspec's decoder: paths may have surrogates, which it refuses
-            return msgspec.convert(json.loads(data), list[self._kind])  # type: ignore[name-defined]
+            return msgspec.convert(json.loads(data), prepared(list[self._kind]))  # type: ignore[name-defined]
         except (ValueError, RecursionError, msgspec.ValidationError) as error:
             raise StorageError(
                 f"{self.file} is damaged, so it is ignored. Remove it, then approve again."

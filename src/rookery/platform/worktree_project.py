@@ -32,6 +32,7 @@ from rookery.platform.locks import lock_within, open_lock
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.worktree_git import Fetching, Git, InTheWay
 from rookery.platform.worktree_values import Code, Listed, Worktree, WorktreeState
+from rookery.prepared_types import prepared
 
 _LARGEST = 64 * 1024
 _INITIALIZING = b"initializing"
@@ -266,7 +267,8 @@ def read_metadata(admin: Path) -> Worktree | None:
     """The saved metadata; None if it is missing or cannot be read."""
     try:
         return convert(
-            json.loads(regular_content(str(admin / NOTE_OF_WORKTREE), _LARGEST) or b""), Worktree
+            json.loads(regular_content(str(admin / NOTE_OF_WORKTREE), _LARGEST) or b""),
+            prepared(Worktree),
         )
     except (ValueError, ValidationError, RecursionError):
         return None

@@ -29,6 +29,7 @@ from rookery.core.facts import (
 from rookery.core.text.characters import whole_values
 from rookery.core.text.terminal_text import counted
 from rookery.errors import CommandRejected
+from rookery.prepared_types import prepared
 
 if TYPE_CHECKING:
     from rookery.core.queries import Asking, Query
@@ -148,7 +149,7 @@ def answer_from_json(query: "Asking[T]", answer: object) -> T:
     """Parse the answer to a query from decoded JSON. Raises `ValueError`."""
     (asking,) = (base for base in type(query).__orig_bases__)  # type: ignore[attr-defined]
     try:
-        return cast(T, msgspec.convert(answer, get_args(asking)[0]))
+        return cast(T, msgspec.convert(answer, prepared(get_args(asking)[0])))
     except msgspec.ValidationError as error:
         raise ValueError(f"The answer to {kind_of(type(query))} is malformed: {error}") from error
 
@@ -167,7 +168,7 @@ def read_request(fields: dict[str, Any], cls: type[Request], what: str) -> Reque
     if unknown := unknown_field((name for name in fields if name != KIND), known):
         raise CommandRejected(f"{named} {unknown} Nothing was done.")
     try:
-        read = msgspec.convert(fields, cls)
+        read = msgspec.convert(fields, prepared(cls))
     except msgspec.ValidationError as error:
         raise CommandRejected(f"{named} is malformed: {error}.") from error
     if unknown := unknown_field_within(fields, read):
@@ -203,16 +204,16 @@ def _fact_from(fields: dict[str, Any]) -> Fact:
         return AssistantSpoke(
             request_id=str(fields["request_id"]),
             blocks=tuple(_block_from(block) for block in fields["blocks"]),
-            stop=msgspec.convert(fields.get("stop", "unknown"), StopReason),
-            usage=msgspec.convert(fields.get("usage", {}), Usage),
+            stop=msgspec.convert(fields.get("stop", "unknown"), prepared(StopReason)),
+            usage=msgspec.convert(fields.get("usage", {}), prepared(Usage)),
             interrupted=bool(fields.get("interrupted", False)),
             written=str(fields.get("written", "")),
         )
-    return cast(Fact, msgspec.convert(fields, cls))
+    return cast(Fact, msgspec.convert(fields, prepared(cls)))
 
 
 def _block_from(fields: dict[str, Any]) -> Block:
-    return cast(Block, msgspec.convert(fields, BLOCKS[fields["kind"]]))
+    return cast(Block, msgspec.convert(fields, prepared(BLOCKS[fields["kind"]])))
 
 
 class OfferedAnswer(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from rookery.core.limits import FailureKind
 from rookery.errors import ProviderError, SettingsError
+from rookery.prepared_types import prepared
 from rookery.providers.registry import is_loopback
 from rookery.providers.wire_format import beginning
 
@@ -228,7 +229,7 @@ async def fetch_credentials(environ: Mapping[str, str]) -> AwsCredentials:
     try:
         with anyio.fail_after(SECONDS):
             async with httpx2.AsyncClient(verify=True, trust_env=False, timeout=SECONDS) as http:
-                given = msgspec.json.decode(await _answer(http, environ), type=_Given)
+                given = msgspec.json.decode(await _answer(http, environ), type=prepared(_Given))
                 return _credentials(given)
     except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, OSError, ValueError) as error:
         reason = str(error) or type(error).__name__

@@ -14,6 +14,7 @@ import msgspec
 from rookery import NAME, VERSION
 from rookery.core.limits import MIB, RETRIES, FailureKind, Limits
 from rookery.errors import ProviderError
+from rookery.prepared_types import prepared
 from rookery.providers.http_client import tls_context
 from rookery.providers.listener import Addressee
 from rookery.providers.provider_errors import plain, redacted, refusal
@@ -111,7 +112,7 @@ class EndpointEmbedder:
 
     def _vectors(self, body: bytes, count: int) -> list[list[float]]:
         try:
-            answer = msgspec.json.decode(body, type=_Answer)
+            answer = msgspec.json.decode(body, type=prepared(_Answer))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._misplaced() from error
         ordered = sorted(answer.data, key=lambda vector: vector.index)

@@ -28,6 +28,7 @@ from rookery.engine.ports.model import (
     ToolSpec,
     UsageChunk,
 )
+from rookery.prepared_types import prepared
 from rookery.providers.catalogue import priced
 from rookery.providers.exchange import Question, WireProvider
 from rookery.providers.listener import ReportedError
@@ -176,7 +177,7 @@ def _model_parts(blocks: Sequence[Block]) -> list[dict[str, Any]]:
 def _signatures(block: Block | None) -> _Signatures:
     try:
         kept = block.signature if isinstance(block, Thinking) else "{}"
-        return msgspec.json.decode(kept, type=_Signatures)
+        return msgspec.json.decode(kept, type=prepared(_Signatures))
     except msgspec.MsgspecError:
         return _Signatures()
 

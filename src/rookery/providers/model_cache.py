@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from rookery.platform.disk import private_folder, put, whole_file
 from rookery.platform.locks import file_lock
+from rookery.prepared_types import prepared
 from rookery.providers.listing_shapes import ListedModel
 
 LARGEST_FILE = 8 * 1024 * 1024
@@ -62,7 +63,7 @@ def _decoded(file: Path, changed: int, number: int) -> Mapping[str, ModelList]:
 def _stored(file: Path, kind: type[Cached]) -> Cached:
     """What is in a file; nothing if it is missing, damaged or of another version."""
     with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        cached = msgspec.json.decode(whole_file(file, largest=LARGEST_FILE), type=kind)
+        cached = msgspec.json.decode(whole_file(file, largest=LARGEST_FILE), type=prepared(kind))
         if cached.version == _VERSION:
             return cached
     return kind()

@@ -16,6 +16,7 @@ from msgspec import Struct
 from rookery.core.limits import KIB, MIB
 from rookery.errors import SettingsError
 from rookery.platform.disk import reason, whole_file
+from rookery.prepared_types import prepared
 from rookery.providers.catalogue import parameters_in_name
 from rookery.providers.gguf import QUICK_BYTES, GgufHeader, NotGguf, read_header
 
@@ -180,7 +181,9 @@ def _of_ollama(folder: Path) -> Iterator[ModelFile]:
         if len(words) < 3:
             continue
         try:
-            manifest = msgspec.json.decode(whole_file(file, largest=MANIFEST_BYTES), type=_Manifest)
+            manifest = msgspec.json.decode(
+                whole_file(file, largest=MANIFEST_BYTES), type=prepared(_Manifest)
+            )
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             continue
         weights = [layer.digest for layer in manifest.layers if layer.media_type == _WEIGHTS]

@@ -29,6 +29,7 @@ from rookery.platform.browser_callback import (
     target_of,
     wait_for_callback,
 )
+from rookery.prepared_types import prepared
 from rookery.providers.http_by_proxy import client_of_environment
 from rookery.providers.wire_format import beginning
 
@@ -129,6 +130,6 @@ class _GrantedKey(Struct):
 
 def _key_in(answer: bytes) -> str:
     try:
-        return msgspec.json.decode(answer, type=_GrantedKey).key
+        return msgspec.json.decode(answer, type=prepared(_GrantedKey)).key
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from rookery.core.limits import KEY_NOT_ACCEPTED, KIB, Effort, FailureKind
 from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.errors import ProviderError, SettingsError
+from rookery.prepared_types import prepared
 from rookery.providers.exchange import Endpoint, Question, Sign, WireProvider, unsigned
 from rookery.providers.registry import is_loopback
 from rookery.providers.wire_format import bearer, beginning
@@ -162,7 +163,9 @@ def read_credentials(file: Path) -> GoogleCredentials:
     """Raises `SettingsError` if the file cannot be used."""
     try:
         with file.open("rb") as opened:
-            credentials = msgspec.json.decode(opened.read(_LARGEST), type=GoogleCredentials)
+            credentials = msgspec.json.decode(
+                opened.read(_LARGEST), type=prepared(GoogleCredentials)
+            )
     except OSError as error:
         why = error.strerror or error
         raise SettingsError(f"Cannot read Google credentials from {file}: {why}.") from error

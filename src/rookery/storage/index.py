@@ -22,6 +22,7 @@ from rookery.core.text.characters import is_utf8
 from rookery.errors import StorageError
 from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
 from rookery.platform.locks import file_lock
+from rookery.prepared_types import prepared
 from rookery.storage.journal_lines import (
     JOURNAL,
     SEAL,
@@ -116,7 +117,7 @@ class SessionIndex:
             (workspace,),
         )
         summaries = [
-            msgspec.json.decode(msgspec.convert(encoded, bytes), type=TaskSummary)
+            msgspec.json.decode(msgspec.convert(encoded, bytes), type=prepared(TaskSummary))
             for (encoded,) in rows
         ]
         return [summary for summary in summaries if summary.updated or summary.damage]
@@ -174,7 +175,9 @@ class SessionIndex:
         encoded, seq, end, seal = msgspec.convert(row, tuple[bytes, int, int, bytes])
         if seq and end < SEAL:
             raise UnfitIndex
-        return _JournalProgress(msgspec.json.decode(encoded, type=TaskSummary), seq, end, seal)
+        return _JournalProgress(
+            msgspec.json.decode(encoded, type=prepared(TaskSummary)), seq, end, seal
+        )
 
     def _read(self, folder: Path, reading: _JournalProgress, mark: Mark) -> _JournalProgress:
         """Continue where reading ended, or from the start if that line is gone."""

@@ -28,6 +28,7 @@ from rookery.core.folds.task_state import TaskState
 from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.platform.disk import put, reason
+from rookery.prepared_types import prepared
 from rookery.storage.journal_lines import (
     ASIDE,
     FORMAT,
@@ -161,7 +162,7 @@ class JournalContents:
                 files=record.files,
             )
             body = msgspec.msgpack.encode(snapshot)
-            if msgspec.msgpack.decode(body, type=_Snapshot) != snapshot:
+            if msgspec.msgpack.decode(body, type=prepared(_Snapshot)) != snapshot:
                 return  # a value that cannot be read back
             kp("snapshot.before_write")
             put(self.folder / SNAPSHOT, [_HASH(body).digest(), body], durable=False)
@@ -232,7 +233,7 @@ def _found_snapshot(folder: Path) -> _Snapshot | None:
         checksum, body = raw[:_CHECKSUM], raw[_CHECKSUM:]
         if _HASH(body).digest() != checksum:
             return None
-        snapshot = msgspec.msgpack.decode(body, type=_Snapshot)
+        snapshot = msgspec.msgpack.decode(body, type=prepared(_Snapshot))
     except (OSError, ValueError, msgspec.MsgspecError):
         return None
     return snapshot if snapshot.maker == _maker() else None

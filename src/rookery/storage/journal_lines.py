@@ -47,6 +47,7 @@ from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.disk import private_folder, put, reason, sync_folder
+from rookery.prepared_types import prepared
 from rookery.protocol.codec import event_from_json, event_to_json
 
 LARGEST_INLINE = 64 * KIB
@@ -264,7 +265,7 @@ def _decoded(json: bytes) -> tuple[Event, BlobReference | None]:
         event = event_from_json(json)
         if b'"text_blob"' not in json:
             return event, None
-        return event, msgspec.json.decode(json, type=_Referring).text_blob
+        return event, msgspec.json.decode(json, type=prepared(_Referring)).text_blob
     except (ValueError, msgspec.MsgspecError) as error:
         raise StorageError(
             f"This version cannot read a line of the journal ({error}). Open the "

@@ -22,6 +22,7 @@ from rookery.engine.ports.workspace import CommandState, RunningCommand
 from rookery.errors import StorageError
 from rookery.platform.disk import private_folder, put
 from rookery.platform.wardens import process_state
+from rookery.prepared_types import prepared
 
 END, KEEP, LOOK = signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2
 """Signals to a warden: end the command; let it outlive us; check for `KEEP`."""
@@ -92,7 +93,7 @@ class CommandRegistry:
     def _read(self, path: Path) -> ListedCommand | None:
         try:
             with path.open("rb") as file:
-                command = msgspec.json.decode(file.read(LARGEST_FILE), type=ListedCommand)
+                command = msgspec.json.decode(file.read(LARGEST_FILE), type=prepared(ListedCommand))
         except FileNotFoundError:
             return None  # it has just ended
         except (OSError, msgspec.MsgspecError, UnicodeError):

@@ -19,6 +19,7 @@ from rookery.core.blocks import TOGETHER, Image, Sight, picture
 from rookery.core.instructions import PIPED_TEXT, mention_of, quoted
 from rookery.core.limits import Limits
 from rookery.core.text.characters import as_utf8
+from rookery.prepared_types import prepared
 from rookery.protocol.jsonrpc import INVALID_PARAMS, RpcError
 
 T = TypeVar("T")
@@ -135,7 +136,7 @@ class CancelledRequest(Fields, frozen=True):
 def parse(params: object, into: type[T], method: str) -> T:
     """Raises `RpcError` with a sentence if the parameters do not fit."""
     try:
-        return msgspec.convert({} if params is None else params, into)
+        return msgspec.convert({} if params is None else params, prepared(into))
     except msgspec.ValidationError as error:
         raise RpcError(INVALID_PARAMS, f"{method}: {error}. Nothing was done.") from error
 

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rookery.errors import SettingsError
+from rookery.prepared_types import prepared
 
 _FOLDER = Meta(description="Folder to work in, inside the server's folder. Default: that folder.")
 _SESSION = Meta(description="The id of a session.")
@@ -90,7 +91,7 @@ def parse_arguments(name: str, given: object, fixed: Collection[str]) -> Struct:
     if name not in TOOLS:
         raise SettingsError(f"There is no tool {name!r}. The tools are {', '.join(TOOLS)}.")
     try:
-        read = msgspec.convert({} if given is None else given, TOOLS[name])
+        read = msgspec.convert({} if given is None else given, prepared(TOOLS[name]))
     except msgspec.ValidationError as error:
         raise SettingsError(f"{name}: {error}. Nothing was done.") from error
     for field in fixed:

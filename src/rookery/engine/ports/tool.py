@@ -21,6 +21,7 @@ from rookery.engine.ports.workspace import (
     Shell,
     UnlistedCommands,
 )
+from rookery.prepared_types import prepared
 
 if TYPE_CHECKING:
     from rookery.core.indexed_code import Definition
@@ -77,7 +78,7 @@ class ChildTask(Struct, frozen=True, kw_only=True):
             task_id=started.child,
             text=said["content"],
             mode=said["mode"],
-            todos=msgspec.convert(said["todos"], tuple[Todo, ...]),
+            todos=msgspec.convert(said["todos"], prepared(tuple[Todo, ...])),
         )
 
 

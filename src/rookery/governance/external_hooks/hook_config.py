@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from rookery.core.path_patterns import path_pattern
 from rookery.governance.scope.permission_rules import rule_fault
+from rookery.prepared_types import prepared
 
 _NAMES = re.compile(r"[A-Za-z0-9_\-|,\s]+")
 _EVERYTHING = ("", "*")
@@ -251,7 +252,7 @@ def _hook(
     if kind != "command":
         raise _InvalidField(where, "type", f"unknown type {_short(kind)}")
     try:
-        entry = convert(given, _HookEntry)
+        entry = convert(given, prepared(_HookEntry))
     except ValidationError as error:
         found = _FAULTY_KEY.search(str(error))
         key = found[1] if found else "command"

@@ -25,6 +25,7 @@ from rookery.governance.external_hooks.hook_config import HookCommand, OnFailure
 from rookery.governance.external_hooks.hook_files import HookSource, KnownHook, TrustStatus
 from rookery.platform.disk import put, regular_file
 from rookery.platform.locks import file_lock
+from rookery.prepared_types import prepared
 
 LARGEST = 4 * MIB
 LONGEST_CHANGES = 500
@@ -190,7 +191,7 @@ class HookTrust:
                 raise self._unusable("others can write it")
             data = opened.read(LARGEST)
         try:
-            return msgspec.convert(json.loads(data), _TrustFile).accepted
+            return msgspec.convert(json.loads(data), prepared(_TrustFile)).accepted
         except (ValueError, RecursionError) as error:
             raise self._unusable("it is damaged") from error
 

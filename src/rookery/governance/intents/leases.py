@@ -24,6 +24,7 @@ from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import overlaps
 from rookery.platform.disk import Unreadable, put, small_file
 from rookery.platform.wardens import process_state
+from rookery.prepared_types import prepared
 
 HEARTBEAT_SECONDS = 30.0
 DEAD_AFTER = timedelta(minutes=5)
@@ -99,7 +100,7 @@ class Leases:
             except (FileNotFoundError, Unreadable):
                 continue  # released meanwhile, or unreadable
             with suppress(ValueError, RecursionError):  # not a lease
-                yield path, msgspec.convert(json.loads(data), Lease)
+                yield path, msgspec.convert(json.loads(data), prepared(Lease))
 
     def _write(self, lease: Lease) -> None:
         self._layout.own_folder(self._folder)

@@ -34,6 +34,7 @@ from rookery.governance.ledger.verify_ledger import (
     parse_tips,
 )
 from rookery.platform.disk import UnfitFile, put, regular_file, whole_file
+from rookery.prepared_types import prepared
 
 _MAX_CACHE = 64 * MIB
 _BLOCK = 256 * 1024
@@ -64,7 +65,7 @@ class LedgerTail(Struct):
     @staticmethod
     def decode(data: bytes) -> "LedgerTail":
         """Raises ValueError if the data is not an encoded tail."""
-        return msgspec.json.decode(data, type=LedgerTail, dec_hook=_decode_tree)
+        return msgspec.json.decode(data, type=prepared(LedgerTail), dec_hook=_decode_tree)
 
     def add(self, line: bytes) -> None:
         """Add one line, with its line end."""

@@ -45,6 +45,7 @@ from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import Done
 from rookery.platform.own_programs import find_own_program, run_program
 from rookery.platform.paths import visible
+from rookery.prepared_types import prepared
 
 DONE = Done()
 LONGEST_TAG = 24
@@ -178,7 +179,7 @@ def open_issues(project: Path) -> tuple[IssueRow, ...]:
         lines = done.errors.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
         raise CommandRejected(f"gh could not list the issues: {visible(lines[-1])}")
     try:
-        return msgspec.json.decode(done.out, type=tuple[IssueRow, ...])
+        return msgspec.json.decode(done.out, type=prepared(tuple[IssueRow, ...]))
     except msgspec.MsgspecError as error:
         raise CommandRejected("gh printed no list of issues. Update gh, then try again.") from error
 

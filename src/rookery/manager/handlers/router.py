@@ -13,6 +13,7 @@ from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
 from rookery.manager import list_requests, requests, schedule_requests
 from rookery.manager.requests import REQUESTS
+from rookery.prepared_types import prepared
 from rookery.protocol.codec import answer_to_json, given_fields, kind_of, read_request
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ def reply_from_json(request: Asking[T], data: object) -> T:
     """Convert decoded JSON to the request's reply type. Raises `ValueError`."""
     (asking,) = type(request).__orig_bases__  # type: ignore[attr-defined]
     try:
-        return cast(T, msgspec.convert(data, get_args(asking)[0]))
+        return cast(T, msgspec.convert(data, prepared(get_args(asking)[0])))
     except msgspec.ValidationError as error:
         raise ValueError(
             f"The answer to {kind_of_request(request)} is malformed: {error}"

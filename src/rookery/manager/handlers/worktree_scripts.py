@@ -45,6 +45,7 @@ from rookery.platform.user_folders import Places
 from rookery.platform.worktree_git import InTheWay
 from rookery.platform.worktree_project import RUN_SCRIPT, SETUP_SCRIPT
 from rookery.platform.worktree_values import BranchFate, Worktree
+from rookery.prepared_types import prepared
 
 FILE = "scripts.json"
 PATIENCE = 5.0
@@ -156,7 +157,7 @@ class RunScripts:
             return known
         try:
             data = self._file(worktree, "json").read_bytes()[:_LARGEST_MARK]
-            mark = msgspec.json.decode(data, type=ProcessMark)
+            mark = msgspec.json.decode(data, type=prepared(ProcessMark))
         except (OSError, msgspec.MsgspecError):
             return None
         if not is_alive(mark):

@@ -22,6 +22,7 @@ from rookery.manager.schedule_requests import MissedRun, ScheduleRun
 from rookery.manager.schedules.cron import parse_cron
 from rookery.manager.shown_rows import Started
 from rookery.platform.disk import private_folder, put, reason
+from rookery.prepared_types import prepared
 
 SCHEDULES_FILE = "schedules.json"
 MOST_SCHEDULES = 100
@@ -114,7 +115,7 @@ def read_schedules(file: Path) -> list[Schedule]:
     try:
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with open(fd, "rb") as stream:
-            found = msgspec.json.decode(stream.read(_LARGEST_FILE), type=list[Schedule])
+            found = msgspec.json.decode(stream.read(_LARGEST_FILE), type=prepared(list[Schedule]))
         for each in found:
             each.next_after(0)  # its cron line can be read
         return found

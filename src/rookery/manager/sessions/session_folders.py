@@ -27,6 +27,7 @@ from rookery.manager.sessions.session_record import (
 from rookery.manager.sessions.session_states import SessionState
 from rookery.platform.disk import private_folder, put, reason, sync_folder
 from rookery.platform.user_folders import Places
+from rookery.prepared_types import prepared
 
 LARGEST_FILE = 1 * MIB
 LOG_TAIL_LINES = 50
@@ -154,7 +155,7 @@ class SessionFolder:
         """None if the file does not exist or cannot be decoded."""
         try:
             with (self.path / name).open("rb") as file:
-                return msgspec.json.decode(file.read(LARGEST_FILE), type=kind)
+                return msgspec.json.decode(file.read(LARGEST_FILE), type=prepared(kind))
         except (OSError, msgspec.MsgspecError, UnicodeError):
             return None
 

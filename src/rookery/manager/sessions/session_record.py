@@ -22,6 +22,7 @@ from rookery.manager.sessions.session_states import (
     SessionStatus,
     needs_attention,
 )
+from rookery.prepared_types import prepared
 
 LABEL_LENGTH = 40
 LOG_LINES = 100
@@ -174,7 +175,7 @@ def session_to_json(record: SessionRecord) -> dict[str, Any]:
 def session_from_json(data: object) -> SessionRecord | None:
     """None if the value is not a valid record. Unknown keys are ignored."""
     try:
-        return msgspec.convert(data, SessionRecord)
+        return msgspec.convert(data, prepared(SessionRecord))
     except (msgspec.ValidationError, RecursionError):
         return None
 

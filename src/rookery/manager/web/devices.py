@@ -25,6 +25,7 @@ from rookery.manager.handlers.router import Handlers
 from rookery.manager.requests import ListDevices, ReadPushKey, RevokeDevice, SubscribePush
 from rookery.manager.shown_rows import Device, Done
 from rookery.platform.disk import private_folder, put, reason
+from rookery.prepared_types import prepared
 from rookery.protocol.server import new_token
 
 if TYPE_CHECKING:
@@ -215,7 +216,9 @@ def _sanitized(name: str) -> str:
 def _read(file: Path) -> list[_StoredDevice]:
     try:
         with file.open("rb") as stream:
-            return msgspec.json.decode(stream.read(_LARGEST_FILE), type=list[_StoredDevice])
+            return msgspec.json.decode(
+                stream.read(_LARGEST_FILE), type=prepared(list[_StoredDevice])
+            )
     except FileNotFoundError:
         return []
     except (OSError, msgspec.MsgspecError, UnicodeError) as error:

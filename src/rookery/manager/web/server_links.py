@@ -22,6 +22,7 @@ from rookery.core.text.characters import is_utf8
 from rookery.errors import SettingsError, StorageError
 from rookery.manager.sessions.session_process import start_ticks
 from rookery.platform.disk import private_folder, put, reason
+from rookery.prepared_types import prepared
 from rookery.protocol.channels import (
     ChannelEnded,
     TooLong,
@@ -128,7 +129,7 @@ async def ask_for_links(
         channel = await unix_channel(folder / SOCKET_FILE)
         try:
             await channel.send([msgspec.json.encode(request)])
-            return msgspec.json.decode(await channel.receive(), type=Links)
+            return msgspec.json.decode(await channel.receive(), type=prepared(Links))
         finally:
             await channel.aclose()
     return None
@@ -160,5 +161,5 @@ async def _serve_clients(listener: SocketListener, links: GiveLinks) -> None:
 
 async def _answer(stream: SocketStream, links: GiveLinks) -> None:
     channel = channel_on(stream, _LONGEST_MESSAGE)
-    asked = msgspec.json.decode(await channel.receive(), type=LinkRequest)
+    asked = msgspec.json.decode(await channel.receive(), type=prepared(LinkRequest))
     await channel.send([msgspec.json.encode(await links(asked))])
