@@ -253,7 +253,7 @@ FORBIDDEN = {
 ALLOWED = {
     "tools/registry.py": {"importlib.import_module"},
     "tools/documents/document_worker.py": FORBIDDEN,
-    "tools/document_text.py": {
+    "tools/documents/document_text.py": {
         "anyio.open_process",
         "pathlib.Path",
         "subprocess.DEVNULL",

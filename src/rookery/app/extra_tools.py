@@ -202,7 +202,8 @@ def _with_web(
 
 
 async def _document_text(name: str, data: bytes) -> tuple[str, str]:
-    from rookery.tools.document_text import document_kind, document_text
+    from rookery.tools.documents.document_text import document_text
+    from rookery.tools.file_sections import document_kind
 
     kind = document_kind(name, data)
     if kind is None:

@@ -4,8 +4,10 @@ Blocks are found by indentation. Each file leaves less room for the next.
 """
 
 from collections.abc import Sequence
+from enum import StrEnum
 from functools import partial
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,17 +21,16 @@ from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import FileBytes, FileText
 from rookery.errors import ToolError
-from rookery.tools.document_text import (
-    BOUNDS,
-    DocumentKind,
-    DocumentText,
-    document_kind,
-    document_text,
-    most_to_read,
-)
 from rookery.tools.file_changes import in_thread
 
+if TYPE_CHECKING:
+    from rookery.tools.documents.document_text import DocumentText
+
 TAB = 4
+DOCUMENT_BYTES = 50 * MIB
+"""Larger documents are not read."""
+_ARCHIVES = (".docx", ".docm", ".xlsx", ".xlsm")
+_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 COMMENTS = ("#", "//", "--", "/*", "*", '"""', "'''")
 
 
@@ -67,6 +68,35 @@ class _Lines(Struct, frozen=True, kw_only=True):
     size: int
     whole: bool
     cut_after: int = 0
+
+
+class DocumentKind(StrEnum):
+    PDF = "pdf"
+    ZIP = "zip"
+    """A document in an archive; its parts tell which kind."""
+    NOTEBOOK = "ipynb"
+    COMPOUND = "compound"
+    """An old or password-protected document; not supported."""
+
+
+def most_to_read(path: str) -> int | None:
+    """How many bytes to read of a file that may be a document, judging by its name."""
+    suffix = PurePosixPath(path).suffix.lower()
+    return DOCUMENT_BYTES if suffix in (".pdf", ".ipynb", *_ARCHIVES) else None
+
+
+def document_kind(path: str, data: bytes) -> DocumentKind | None:
+    """The kind of document. An archive counts only if its name says that it is a document."""
+    suffix = PurePosixPath(path).suffix.lower()
+    if data.startswith(b"%PDF-") or (suffix == ".pdf" and b"%PDF-" in data[:1024]):
+        return DocumentKind.PDF
+    if suffix in _ARCHIVES and data.startswith(b"PK\x03\x04"):
+        return DocumentKind.ZIP
+    if suffix in _ARCHIVES and data.startswith(_COMPOUND):
+        return DocumentKind.COMPOUND
+    if suffix == ".ipynb" and data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return DocumentKind.NOTEBOOK
+    return None
 
 
 class Sections:
@@ -112,6 +142,8 @@ class Sections:
         data = as_utf8(file.text).encode()
         if not file.sha or document_kind(file.path, data) is not DocumentKind.NOTEBOOK:
             return None
+        from rookery.tools.documents.document_text import document_text
+
         document = await document_text(DocumentKind.NOTEBOOK, data)
         return await self._extracted(document, spec) if document.text else None
 
@@ -120,14 +152,16 @@ class Sections:
         if kind is None:
             return _section(spec, _unreadable(file))
         if not file.sha:
-            most = BOUNDS.input_bytes // MIB
+            most = DOCUMENT_BYTES // MIB
             return _section(spec, _unreadable(file, f"It is larger than {most} MiB."))
+        from rookery.tools.documents.document_text import document_text
+
         document = await document_text(kind, file.data)
         if not document.text.strip():
             return _section(spec, _unreadable(file, document.problem))
         return await self._extracted(document, spec)
 
-    async def _extracted(self, document: DocumentText, spec: SectionSpec) -> FileSection:
+    async def _extracted(self, document: "DocumentText", spec: SectionSpec) -> FileSection:
         lines = await self._lines(document.text, spec)
         problem = [f"({document.problem})"] if document.problem else []
         return _section(spec, *problem, *lines.words)

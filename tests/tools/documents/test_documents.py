@@ -16,14 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.tools.document_text import (
-    DocumentBounds,
-    DocumentKind,
-    DocumentText,
-    document_kind,
-    document_text,
-)
 from rookery.tools.documents import document_formats, document_worker
+from rookery.tools.documents.document_text import DocumentBounds, DocumentText, document_text
+from rookery.tools.file_sections import DocumentKind, document_kind
 from support import sample_documents as samples
 
 pytestmark = pytest.mark.anyio

@@ -2,8 +2,7 @@
 
 import sys
 from contextlib import suppress
-from enum import StrEnum
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from subprocess import DEVNULL
 
 import anyio
@@ -13,27 +12,17 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from rookery.core.limits import MIB
+from rookery.tools.file_sections import DOCUMENT_BYTES, DocumentKind
 
-_WORKER = Path(__file__).with_name("documents") / "document_worker.py"
-_ARCHIVES = (".docx", ".docm", ".xlsx", ".xlsm")
-_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_WORKER = Path(__file__).with_name("document_worker.py")
 _SENTENCE = 1024
 _CRASHED = "The reader of such documents crashed on it."
-
-
-class DocumentKind(StrEnum):
-    PDF = "pdf"
-    ZIP = "zip"
-    """A document in an archive; its parts tell which kind."""
-    NOTEBOOK = "ipynb"
-    COMPOUND = "compound"
-    """An old or password-protected document; not supported."""
 
 
 class DocumentBounds(Struct, frozen=True, kw_only=True):
     """Limits for a document. Beyond them it is refused or shown in part."""
 
-    input_bytes: int = 50 * MIB
+    input_bytes: int = DOCUMENT_BYTES
     expanded_bytes: int = 200 * MIB
     ratio: int = 100
     entries: int = 10_000
@@ -50,26 +39,6 @@ class DocumentText(Struct, frozen=True, kw_only=True):
 
     text: str
     problem: str = ""
-
-
-def most_to_read(path: str) -> int | None:
-    """How many bytes to read of a file that may be a document, judging by its name."""
-    suffix = PurePosixPath(path).suffix.lower()
-    return BOUNDS.input_bytes if suffix in (".pdf", ".ipynb", *_ARCHIVES) else None
-
-
-def document_kind(path: str, data: bytes) -> DocumentKind | None:
-    """The kind of document. An archive counts only if its name says that it is a document."""
-    suffix = PurePosixPath(path).suffix.lower()
-    if data.startswith(b"%PDF-") or (suffix == ".pdf" and b"%PDF-" in data[:1024]):
-        return DocumentKind.PDF
-    if suffix in _ARCHIVES and data.startswith(b"PK\x03\x04"):
-        return DocumentKind.ZIP
-    if suffix in _ARCHIVES and data.startswith(_COMPOUND):
-        return DocumentKind.COMPOUND
-    if suffix == ".ipynb" and data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        return DocumentKind.NOTEBOOK
-    return None
 
 
 async def document_text(
