@@ -44,6 +44,8 @@ NOT_YET = {
     "the full screen": "textual",
     "language servers": "rookery.diagnostics.languages",
     "the sandbox": "rookery.sandbox.launcher",
+    "the watch of a command": "rookery.tools.programs.command_watch",
+    "the extraction of documents": "rookery.tools.documents.document_text",
     "the hooks about commands": "rookery.app.command_parts",
     "checkpoints": "rookery.checkpoints.checkpoints",
     "what git would run": "rookery.platform.git_programs",

@@ -187,7 +187,7 @@ def _become(
 def _disable_background_offers() -> None:
     """Disable an offer that depends on time: on a slow machine, it would add two facts to the
     journal."""
-    from rookery.tools import command_watch
+    from rookery.tools.programs import command_watch
 
     command_watch.OFFER_SECONDS = command_watch.OFFER_SECONDS_WITH_OUTPUT = math.inf
 

@@ -23,9 +23,9 @@ from rookery.core.text.output_preview import lines_in_gap
 from rookery.engine.ports.actions import Outcome, Permit
 from rookery.engine.ports.workspace import CommandEnd
 from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError
-from rookery.tools import command_watch
-from rookery.tools.command_watch import OFFER_SECONDS_WITH_OUTPUT
 from rookery.tools.commands import ExecuteCommand
+from rookery.tools.programs import command_watch
+from rookery.tools.programs.command_watch import OFFER_SECONDS_WITH_OUTPUT
 from rookery.workspace.terminal import AsItIsLauncher, Terminal
 from support.tool_workspace import Bench
 

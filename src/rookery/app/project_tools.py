@@ -31,7 +31,7 @@ from rookery.prompting.config_files import (
     projects_folder,
     users_folder,
 )
-from rookery.tools.custom.custom_tool import (
+from rookery.tools.programs.custom_tool import (
     Agreement,
     CustomTool,
     CustomToolGuard,

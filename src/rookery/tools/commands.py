@@ -22,11 +22,11 @@ from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import Artifacts
 from rookery.errors import BadArguments, ToolError
-from rookery.tools.command_watch import CommandWatch, finished, first_line, still_running
 from rookery.tools.file_changes import in_thread
 
 DEFAULT_LIMIT = 40 * KIB
 PIECE = 64 * KIB
+_TITLE = 100
 
 
 class ReadCommandOutputArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -178,6 +178,11 @@ class ExecuteCommand:
         )
 
 
+def first_line(command: str) -> str:
+    first, *more = command.strip().splitlines()
+    return f"{first[:_TITLE]} …" if more or len(first) > _TITLE else first
+
+
 def _check(command: str, longest: int) -> None:
     if not command.strip():
         raise BadArguments("execute_command was called without a command.")
@@ -228,6 +233,8 @@ def _shortest(*limits: float | None) -> float:
 async def _run(
     permit: Permit, args: ExecuteCommandArgs, ctx: ToolContext, check: Callable[[], None]
 ) -> Outcome:
+    from rookery.tools.programs.command_watch import CommandWatch, finished, still_running
+
     artifact = ctx.artifacts.create()
     seconds = _shortest(ctx.limits.command_seconds)
     patience = _shortest(args.timeout, ctx.limits.command_soft_seconds)

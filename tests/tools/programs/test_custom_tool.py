@@ -12,7 +12,7 @@ from rookery.engine.ports.actions import Action, Permit
 from rookery.engine.ports.tool import Tool
 from rookery.errors import Denied, ToolError
 from rookery.platform.user_folders import Places, find_places
-from rookery.tools.custom.custom_tool import CustomToolGuard
+from rookery.tools.programs.custom_tool import CustomToolGuard
 from rookery.workspace.files import WorkspaceFiles
 from support.tool_workspace import Bench
 

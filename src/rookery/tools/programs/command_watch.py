@@ -23,6 +23,7 @@ from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.tool import Offer, ToolContext
 from rookery.engine.ports.workspace import Artifact, CommandEnd, CommandState, RunningCommand
 from rookery.errors import StorageError
+from rookery.tools.commands import first_line
 
 OFFER_SECONDS = 2.0
 """Seconds after which the user may send a command to the background, or end it."""
@@ -34,7 +35,6 @@ SHOWN_WHOLE = 256 * KIB
 SAMPLE = 4 * KIB
 SAMPLE_SECONDS = 0.2
 _CORE_DUMPS = {"SIGQUIT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV"}
-_TITLE = 100
 _SIGNS_OF_A_SANDBOX = ("Read-only file system", "Permission denied", "Network is unreachable")
 _BLOCKED = (
     "It may have been blocked: it ran {where}. Do not look for a way around that; do it inside "
@@ -301,11 +301,6 @@ def ended_in_background(command: str, text: str, news: Preview, kept: Artifact) 
             *(_output(news, kept) if news.total else ["It wrote nothing more."]),
         ]
     )
-
-
-def first_line(command: str) -> str:
-    first, *more = command.strip().splitlines()
-    return f"{first[:_TITLE]} …" if more or len(first) > _TITLE else first
 
 
 def status(end: CommandEnd, limits: Limits) -> str:

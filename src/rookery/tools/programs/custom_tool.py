@@ -24,8 +24,7 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import Denied, ToolError
-from rookery.tools.command_watch import first_line
-from rookery.tools.commands import ExecuteCommand, ExecuteCommandArgs
+from rookery.tools.commands import ExecuteCommand, ExecuteCommandArgs, first_line
 from rookery.tools.file_changes import in_thread
 
 LONGEST_DESCRIPTION = 2_000

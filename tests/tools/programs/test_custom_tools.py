@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery.tools.custom.custom_tool import (
+from rookery.tools.programs.custom_tool import (
     ToolDefinition,
     ToolParameter,
     reserved,
