@@ -16,7 +16,7 @@ from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.workspace import CommandEnd, Launch, RunningCommand
 from rookery.errors import Denied, StorageError, ToolError
 from rookery.platform.guarded_process import command_environment
-from rookery.platform.own_programs import find_own_program
+from rookery.platform.user_folders import find_own_program
 from rookery.workspace.terminal import GATHER_SECONDS, Terminal
 
 pytestmark = pytest.mark.anyio
@@ -650,7 +650,7 @@ sys.path[:0] = {path!r}
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.storage.sessions import TaskArtifacts
-from rookery.platform.own_programs import find_own_program
+from rookery.platform.user_folders import find_own_program
 from rookery.engine.ports.workspace import Launch
 from rookery.workspace.terminal import Terminal
 

@@ -28,8 +28,7 @@ from rookery.engine.ports.hooks import TaskLogs
 from rookery.engine.ports.tool import Tool, Worktrees
 from rookery.errors import StorageError
 from rookery.platform.git_folders import is_worktree_of_agent, own_repository, repository_config
-from rookery.platform.own_programs import find_own_program
-from rookery.platform.user_folders import Places
+from rookery.platform.user_folders import Places, find_own_program
 from rookery.storage.sessions import Journals, TaskStore
 from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles

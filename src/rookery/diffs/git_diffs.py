@@ -25,13 +25,13 @@ from rookery.platform.own_programs import (
     GitAnswer,
     ProgramTimeout,
     disabled_programs,
-    find_own_program,
     read_settings,
     run_git,
     run_program,
 )
 from rookery.platform.paths import visible
 from rookery.platform.plain_runner import NAMED_PROGRAMS
+from rookery.platform.user_folders import find_own_program
 
 MOST_BYTES = 256 * MIB
 LARGEST_FILE = "16m"

@@ -27,11 +27,11 @@ from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.locks import file_lock
 from rookery.platform.own_programs import (
     ProgramTimeout,
-    find_own_program,
     run_git,
     run_program,
     without_git_variables,
 )
+from rookery.platform.user_folders import find_own_program
 from rookery.platform.worktree_git import Git
 
 HIDDEN = "refs/rookery/sessions"

@@ -28,7 +28,8 @@ from rookery.governance.scope.scope_verdict import (
     judge,
 )
 from rookery.platform.git_folders import repository_of
-from rookery.platform.own_programs import ProgramTimeout, find_own_program, read_settings, run_git
+from rookery.platform.own_programs import ProgramTimeout, read_settings, run_git
+from rookery.platform.user_folders import find_own_program
 
 LARGEST_FILE = 4 * 1024 * 1024
 _HEADER = re.compile(r"([0-9a-f]{40,64}) (\d+) (\d+)")

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.git_folders import first_line, separate_folder
-from rookery.platform.own_programs import find_own_program
 from rookery.platform.paths import within
+from rookery.platform.user_folders import find_own_program
 
 SECONDS = 5.0
 MOST_NAMED = 12

@@ -1,4 +1,4 @@
-"""Finds and runs the programs that rookery uses itself, from places that commands cannot write to.
+"""Runs the programs that rookery uses itself, which `user_folders` finds.
 
 `run_program` runs one to its end, with limited output, and kills its process group after it.
 
@@ -16,16 +16,13 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
-
-from rookery.platform.paths import existing_paths, within_any
 
 if TYPE_CHECKING:
     import subprocess
@@ -33,69 +30,6 @@ if TYPE_CHECKING:
 
 MOST_OUTPUT = 1024 * 1024 * 1024
 _CHUNK = 64 * 1024
-
-TEMPORARY = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
-"""The machine's temporary folders, by the names of a sandbox's own ones."""
-
-SHARED_CACHES = (
-    *(".cache/composer", ".cache/go-build", ".cache/golangci-lint", ".cache/pip/http"),
-    *(".cache/pip/http-v2", ".cache/pip/selfcheck", ".cache/sccache", ".cache/yarn", ".cargo/git"),
-    *(".cargo/registry", ".composer/cache", ".gem/specs", ".gradle/caches", ".ivy2/cache"),
-    *(".local/state/pnpm", ".m2/repository", ".npm/_cacache", ".npm/_logs", ".nuget/packages"),
-    *(".nv/ComputeCache", ".rustup/downloads", ".rustup/tmp", ".yarn/berry/cache"),
-    *("go/pkg/mod", "go/pkg/sumdb"),
-)
-"""Caches that commands may write, relative to the home folder. They hold only what a tool
-downloads or builds from when told to install or build. None is in a PATH, none holds
-configuration or scripts that run by themselves (such as the environments of pre-commit and
-poetry), and none has files that other projects hard-link (such as the stores of uv, pnpm and
-bun), as those would run outside."""
-
-OTHER_CACHES = (
-    ".bun/install/cache",
-    ".cache",
-    ".local/share/pnpm/store",
-    ".pnpm-store",
-    "Library/Caches",
-)
-"""Caches that commands only read; programs in them are not trusted either."""
-
-
-@cache
-def real_temporary() -> dict[str, str]:
-    return {name: os.path.realpath(folder) for name, folder in TEMPORARY.items()}
-
-
-def find_own_program(name: str, root: Path) -> str:
-    """The first such program in the PATH that is not in, and does not lead to, the workspace, a
-    temporary folder or a cache; empty if there is none."""
-    import tempfile
-
-    doubtful = [str(root.resolve()), *caches(str(Path.home()))]
-    doubtful += (*real_temporary().values(), os.path.realpath(tempfile.gettempdir()))
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        program = os.path.join(folder, name)
-        places = [os.path.realpath(folder), os.path.realpath(program)]
-        if not os.path.isabs(folder) or any(within_any(place, doubtful) for place in places):
-            continue
-        if os.path.isfile(program) and os.access(program, os.X_OK):
-            return program
-    return ""
-
-
-def caches(home: str) -> tuple[str, ...]:
-    """All existing caches, writable for commands or not."""
-    places = (*OTHER_CACHES, *SHARED_CACHES)
-    return existing_places(os.path.join(home, place) for place in places)
-
-
-def existing_places(paths: Iterable[str]) -> tuple[str, ...]:
-    outermost: list[str] = []
-    for path in sorted(set(existing_paths(paths)), key=lambda path: (path.count("/"), path)):
-        if not within_any(path, outermost):
-            outermost.append(path)
-    return tuple(outermost)
-
 
 _HEAD = 16
 """The bytes of a compiled script that say of which source it is made."""

@@ -1,13 +1,15 @@
-"""Where rookery stores its files.
+"""The folders where rookery stores its files, and those where commands may write.
 
-`ROOKERY_HOME` puts everything below one folder. Otherwise the platform's conventions apply, with
-separate folders for settings, data, caches and state.
+`ROOKERY_HOME` puts everything of rookery below one folder. Otherwise the platform's conventions
+apply, with separate folders for settings, data, caches and state. `find_own_program` looks only
+where commands cannot write.
 """
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,6 +18,7 @@ from msgspec.structs import replace
 from rookery import ENV_PREFIX, NAME, PROJECT_FOLDER
 from rookery.errors import SettingsError
 from rookery.platform.locks import hold_folder, sweep_folders
+from rookery.platform.paths import existing_paths, within_any
 
 HOME_VARIABLE = f"{ENV_PREFIX}HOME"
 MCP_FILE = "mcp.json"
@@ -25,6 +28,32 @@ PROJECT_MCP_FILES = (f"{PROJECT_FOLDER}/{MCP_FILE}", f".roo/{MCP_FILE}", OTHER_A
 CLAUDE_SETTINGS = ("settings.json", "settings.local.json")
 _PREFIX = f"{NAME}-"
 """The prefix of temporary folders."""
+
+TEMPORARY = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
+"""The machine's temporary folders, by the names of a sandbox's own ones."""
+
+SHARED_CACHES = (
+    *(".cache/composer", ".cache/go-build", ".cache/golangci-lint", ".cache/pip/http"),
+    *(".cache/pip/http-v2", ".cache/pip/selfcheck", ".cache/sccache", ".cache/yarn", ".cargo/git"),
+    *(".cargo/registry", ".composer/cache", ".gem/specs", ".gradle/caches", ".ivy2/cache"),
+    *(".local/state/pnpm", ".m2/repository", ".npm/_cacache", ".npm/_logs", ".nuget/packages"),
+    *(".nv/ComputeCache", ".rustup/downloads", ".rustup/tmp", ".yarn/berry/cache"),
+    *("go/pkg/mod", "go/pkg/sumdb"),
+)
+"""Caches that commands may write, relative to the home folder. They hold only what a tool
+downloads or builds from when told to install or build. None is in a PATH, none holds
+configuration or scripts that run by themselves (such as the environments of pre-commit and
+poetry), and none has files that other projects hard-link (such as the stores of uv, pnpm and
+bun), as those would run outside."""
+
+OTHER_CACHES = (
+    ".bun/install/cache",
+    ".cache",
+    ".local/share/pnpm/store",
+    ".pnpm-store",
+    "Library/Caches",
+)
+"""Caches that commands only read; programs in them are not trusted either."""
 
 
 class _PlacedFile:
@@ -145,3 +174,39 @@ def _below(home: Path) -> Places:
     return Places(
         config=home / "config", data=home / "data", cache=home / "cache", state=home / "state"
     )
+
+
+@cache
+def real_temporary() -> dict[str, str]:
+    return {name: os.path.realpath(folder) for name, folder in TEMPORARY.items()}
+
+
+def find_own_program(name: str, root: Path) -> str:
+    """The first such program in the PATH that is not in, and does not lead to, the workspace, a
+    temporary folder or a cache; empty if there is none."""
+    import tempfile
+
+    doubtful = [str(root.resolve()), *caches(str(Path.home()))]
+    doubtful += (*real_temporary().values(), os.path.realpath(tempfile.gettempdir()))
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        program = os.path.join(folder, name)
+        places = [os.path.realpath(folder), os.path.realpath(program)]
+        if not os.path.isabs(folder) or any(within_any(place, doubtful) for place in places):
+            continue
+        if os.path.isfile(program) and os.access(program, os.X_OK):
+            return program
+    return ""
+
+
+def caches(home: str) -> tuple[str, ...]:
+    """All existing caches, writable for commands or not."""
+    places = (*OTHER_CACHES, *SHARED_CACHES)
+    return existing_places(os.path.join(home, place) for place in places)
+
+
+def existing_places(paths: Iterable[str]) -> tuple[str, ...]:
+    outermost: list[str] = []
+    for path in sorted(set(existing_paths(paths)), key=lambda path: (path.count("/"), path)):
+        if not within_any(path, outermost):
+            outermost.append(path)
+    return tuple(outermost)

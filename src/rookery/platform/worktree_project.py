@@ -29,7 +29,7 @@ from rookery.platform.git_folders import (
     regular_content,
 )
 from rookery.platform.locks import lock_within, open_lock
-from rookery.platform.own_programs import find_own_program
+from rookery.platform.user_folders import find_own_program
 from rookery.platform.worktree_git import Fetching, Git, InTheWay
 from rookery.platform.worktree_values import Code, Listed, Worktree, WorktreeState
 from rookery.prepared_types import prepared

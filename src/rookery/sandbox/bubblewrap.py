@@ -21,9 +21,10 @@ from threading import Lock
 from msgspec import Struct
 
 from rookery.errors import ToolError
-from rookery.platform.own_programs import TEMPORARY, own_script, real_temporary
+from rookery.platform.own_programs import own_script
 from rookery.platform.paths import within, within_any
 from rookery.platform.starter import DEAF, JOIN, KEEPER
+from rookery.platform.user_folders import TEMPORARY, real_temporary
 from rookery.platform.wardens import start_words
 from rookery.sandbox.confinement import Confinement, Narrowed, Spot, depth, spots_inside
 

@@ -26,8 +26,8 @@ from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.protected_paths import CREDENTIAL_PLACES, SYSTEM_CREDENTIALS
 from rookery.core.text.characters import folded, folded_names
 from rookery.engine.ports.workspace import WayOut
-from rookery.platform.own_programs import SHARED_CACHES, existing_places
 from rookery.platform.paths import NamedPlaces, real_paths, within, within_any
+from rookery.platform.user_folders import SHARED_CACHES, existing_places
 
 NEVER_WRITABLE = (GOVERNANCE_FOLDER, PROJECT_FOLDER, ".git", ".hg", ".jj", ".svn")
 """Nothing in folders of these names is writable for a command that is limited to a part."""

@@ -26,8 +26,9 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.platform.own_programs import own_script, real_temporary
+from rookery.platform.own_programs import own_script
 from rookery.platform.paths import within
+from rookery.platform.user_folders import real_temporary
 from rookery.platform.wardens import CONFINE, INTERPRETER, become_subreaper
 from rookery.sandbox.bubblewrap import Abilities, bubblewrap, mounted
 from rookery.sandbox.confinement import (

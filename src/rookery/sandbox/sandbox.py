@@ -25,8 +25,8 @@ from rookery.platform.git_folders import (
     separate_folder,
 )
 from rookery.platform.locks import hold_folder
-from rookery.platform.own_programs import real_temporary
 from rookery.platform.paths import within, within_any
+from rookery.platform.user_folders import real_temporary
 from rookery.platform.wardens import INTERPRETER
 from rookery.sandbox.bubblewrap import SharedNetwork, prepare_private, shared_network
 from rookery.sandbox.confinement import (

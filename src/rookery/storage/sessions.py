@@ -22,7 +22,6 @@ from rookery.errors import StorageError, ToolError
 from rookery.faults import kp
 from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason, sync_folder
-from rookery.platform.own_programs import ProgramTimeout, run_program
 from rookery.platform.user_folders import HOME_VARIABLE, Places
 from rookery.storage.journal import Journal, TaskLock, is_locked, read_events
 from rookery.storage.journal_contents import read_record, unreadable
@@ -265,6 +264,8 @@ class TaskArtifacts:
         path = self._locate(artifact_id)
         if not path.exists():
             raise _missing(artifact_id)
+        from rookery.platform.own_programs import ProgramTimeout, run_program
+
         try:
             search = run_program(
                 [sys.executable, "-I", "-S", str(OUTPUT_SEARCH), str(path), str(limit)],

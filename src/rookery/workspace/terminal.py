@@ -35,7 +35,7 @@ from rookery.platform.guarded_process import (
     not_started,
     start_guarded,
 )
-from rookery.platform.own_programs import find_own_program
+from rookery.platform.user_folders import find_own_program
 from rookery.platform.wardens import Wardens
 
 TAIL = 1 * MIB

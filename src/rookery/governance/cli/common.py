@@ -35,8 +35,8 @@ from rookery.governance.ledger.verify_ledger import KnownHead
 from rookery.permissions.trust import TrustStore
 from rookery.platform.git_folders import repository_of
 from rookery.platform.locks import LockTimeout
-from rookery.platform.own_programs import find_own_program, read_settings
-from rookery.platform.user_folders import find_places
+from rookery.platform.own_programs import read_settings
+from rookery.platform.user_folders import find_own_program, find_places
 from rookery.storage.cli.session_listing import paint_for_output
 from rookery.storage.sessions import Journals
 from rookery.storage.settings_files import find_settings

@@ -22,8 +22,8 @@ from rookery.governance.external_hooks.hook_answers import HookRun
 from rookery.governance.external_hooks.hook_config import HookCommand
 from rookery.governance.external_hooks.hook_trust import PROJECT_VARIABLES
 from rookery.platform.guarded_process import command_environment
-from rookery.platform.own_programs import find_own_program
 from rookery.platform.piped_process import PipedProcess
+from rookery.platform.user_folders import find_own_program
 
 GRACE = 2.0
 """Seconds between terminating a hook and killing it."""

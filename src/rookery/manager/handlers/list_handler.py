@@ -43,8 +43,9 @@ from rookery.manager.list_requests import (
 from rookery.manager.sessions.session_record import SessionRecord, is_active
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import Done
-from rookery.platform.own_programs import find_own_program, run_program
+from rookery.platform.own_programs import run_program
 from rookery.platform.paths import visible
+from rookery.platform.user_folders import find_own_program
 from rookery.prepared_types import prepared
 
 DONE = Done()

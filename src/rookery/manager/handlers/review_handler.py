@@ -52,7 +52,7 @@ from rookery.manager.shown_rows import (
     Version,
     WorktreeStats,
 )
-from rookery.platform.own_programs import find_own_program
+from rookery.platform.user_folders import find_own_program
 from rookery.platform.worktree_git import InTheWay
 from rookery.platform.worktree_values import Code, Worktree
 

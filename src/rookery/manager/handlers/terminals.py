@@ -18,8 +18,8 @@ from rookery.errors import CommandRejected, ToolError
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.worktrees.project_scripts import close_process, end_process, wait_for_output
 from rookery.platform.guarded_process import GuardedProcess, start_guarded
-from rookery.platform.own_programs import find_own_program
 from rookery.platform.paths import within_any
+from rookery.platform.user_folders import find_own_program
 from rookery.platform.wardens import Wardens
 from rookery.platform.worktree_values import Worktree, environment_of
 from rookery.protocol.codec import answer_to_json

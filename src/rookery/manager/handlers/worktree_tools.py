@@ -27,8 +27,8 @@ from rookery.manager.worktrees.forge import Forge, comments_message
 from rookery.manager.worktrees.merge import update
 from rookery.manager.worktrees.reuse import import_branch
 from rookery.platform.disk import reason
-from rookery.platform.own_programs import find_own_program
 from rookery.platform.paths import visible, within_any
+from rookery.platform.user_folders import find_own_program
 from rookery.platform.worktree_values import Worktree, counted
 
 SHOWN_LOG = 64 * KIB

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import faults
-from rookery.platform.own_programs import find_own_program
+from rookery.platform.user_folders import find_own_program
 from rookery.platform.worktree_git import GitCommandFailed, InTheWay
 from rookery.platform.worktree_project import (
     Project,

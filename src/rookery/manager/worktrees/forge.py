@@ -16,8 +16,9 @@ from msgspec import Struct
 
 from rookery.core.limits import MIB
 from rookery.manager.shown_rows import CheckCounts, PullRequestRow
-from rookery.platform.own_programs import find_own_program, run_program, without_git_variables
+from rookery.platform.own_programs import run_program, without_git_variables
 from rookery.platform.paths import visible
+from rookery.platform.user_folders import find_own_program
 from rookery.platform.worktree_git import Git, InTheWay
 from rookery.platform.worktree_project import Project
 from rookery.platform.worktree_values import Code, Worktree

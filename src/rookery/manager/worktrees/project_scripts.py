@@ -17,7 +17,7 @@ from rookery.core.limits import KIB
 from rookery.errors import ToolError
 from rookery.platform.git_folders import OWN_FOLDER, regular_content
 from rookery.platform.guarded_process import GuardedProcess, command_environment, start_guarded
-from rookery.platform.own_programs import find_own_program
+from rookery.platform.user_folders import find_own_program
 from rookery.platform.wardens import WaitingWarden, Wardens
 from rookery.platform.worktree_project import SETUP_SCRIPT
 from rookery.platform.worktree_values import Worktree, environment_of
