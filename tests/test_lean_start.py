@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 
 import rookery.cli.run
+from rookery.app import use_declared_tools
+from rookery.core.tool_traits import known_tools
 from rookery.providers.registry import open_provider
 from rookery.tools.registry import all_tools, offered
 from rookery.workspace.boundaries import Boundaries
@@ -21,6 +23,8 @@ from rookery.prompting.modes import ModeFiles
 here = Path(sys.argv[1])
 open_provider("openai", model="any", api_key="none")
 offered(all_tools())
+use_declared_tools()
+known_tools()
 ModeFiles(here / "config", here, Boundaries(here, home=here, own=()), trusted=True).read()
 print(*sys.modules)
 """

@@ -9,12 +9,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from rookery.browser.browser_action import NO_BROWSER, NO_EXTRA, KnownOrigins, find_browser
+from rookery.browser.browser_action import (
+    NO_BROWSER,
+    NO_EXTRA,
+    BrowserAction,
+    KnownOrigins,
+    find_browser,
+)
 from rookery.browser.browser_session import AS_ROOT, BrowserSession
 from rookery.core.asks import Ruling, allow
 from rookery.core.blocks import ToolCall
+from rookery.core.tool_traits import BROWSER
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import BadArguments, ToolError
+from rookery.tools.registry import declared_by
 from support.browser_site import Bench
 
 pytestmark = pytest.mark.anyio
@@ -27,6 +35,10 @@ def unopened(*, network: bool = True) -> Bench:
         raise AssertionError("Nothing is started before it is allowed.")
 
     return Bench(BrowserSession(start_soon, network=network))
+
+
+def test_the_declared_traits_are_those_of_the_tool():
+    assert declared_by(BrowserAction) == BROWSER
 
 
 async def test_the_question_shows_the_whole_address():

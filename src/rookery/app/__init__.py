@@ -16,12 +16,11 @@ def use_declared_tools() -> None:
 
 
 def _declared_tools() -> Iterator[ToolTraits]:
-    from rookery.browser.browser_action import BrowserAction
     from rookery.core.modes import INTENT_TOOLS
-    from rookery.core.tool_traits import MCP_TOOLS
+    from rookery.core.tool_traits import BROWSER, MCP_TOOLS
     from rookery.tools.registry import declared_by, declared_tools
     from rookery.web.web_tools import WebFetch, WebSearch
 
     yield from declared_tools()
-    yield from map(declared_by, (BrowserAction, WebFetch, WebSearch))
-    yield from (*INTENT_TOOLS, *MCP_TOOLS)
+    yield from map(declared_by, (WebFetch, WebSearch))
+    yield from (*INTENT_TOOLS, *MCP_TOOLS, BROWSER)

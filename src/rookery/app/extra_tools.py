@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing
 from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +162,8 @@ class Browsers:
         )
 
     def _is_installed(self) -> bool:
+        if find_spec("playwright") is None:
+            return False  # saves importing the tool
         from rookery.browser.browser_action import find_browser
 
         try:

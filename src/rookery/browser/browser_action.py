@@ -2,7 +2,8 @@
 
 `BrowserAction` drives one page of an installed browser. `KnownOrigins` allows further steps on a
 local page that was allowed once; on other pages, text and addresses written by the model always
-ask. Both are loaded at every start, so nothing heavy may be imported at module level.
+ask. Both are loaded at every start with a browser, so nothing heavy may be imported at module
+level.
 """
 
 import os
@@ -16,7 +17,7 @@ import msgspec
 
 from rookery.core.asks import AskKind, Ruling, allow
 from rookery.core.blocks import Sight, ToolCall, picture
-from rookery.core.tool_traits import ToolGroup, ToolTraits
+from rookery.core.tool_traits import BROWSER, ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import ToolContext
@@ -119,13 +120,13 @@ class BrowserActionArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class BrowserAction:
-    name: ClassVar[str] = "browser_action"
+    name: ClassVar[str] = BROWSER.name
     description: ClassVar[str] = (
         "Use a web page in a headless browser: launch it with a url, then act. Shows the page."
     )
     arguments: ClassVar[type[msgspec.Struct]] = BrowserActionArgs
-    group: ClassVar[ToolGroup] = ToolGroup.COMMAND
-    traits: ClassVar[ToolTraits] = ToolTraits(row_kind="browser", editor_kind="fetch")
+    group: ClassVar[ToolGroup] = BROWSER.group
+    traits: ClassVar[ToolTraits] = BROWSER
 
     def __init__(self, open_session: Callable[[], "BrowserSession"]) -> None:
         self._open_session = open_session

@@ -113,7 +113,14 @@ MCP_TOOLS = (
     ToolTraits(name=USE_MCP, group=ToolGroup.MCP, row_name=USE_MCP),
     ToolTraits(name=ACCESS_MCP, group=ToolGroup.MCP, row_name=ACCESS_MCP, only_reads=True),
 )
-"""Declared here so that listing tools does not import MCP."""
+BROWSER = ToolTraits(
+    name="browser_action",
+    group=ToolGroup.COMMAND,
+    arguments=("action", "url", "coordinate", "selector", "text"),
+    row_kind="browser",
+    editor_kind="fetch",
+)
+"""Declared here so that listing tools imports neither MCP nor the browser."""
 
 
 class _ToolTable:
