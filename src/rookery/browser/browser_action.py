@@ -2,8 +2,7 @@
 
 `BrowserAction` drives one page of an installed browser. `KnownOrigins` allows further steps on a
 local page that was allowed once; on other pages, text and addresses written by the model always
-ask. Both are loaded at every start with a browser, so nothing heavy may be imported at module
-level.
+ask. Starts with playwright load both, so nothing heavy may be imported at module level.
 """
 
 import os

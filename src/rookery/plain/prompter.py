@@ -4,6 +4,7 @@ Everything the user approves must be shown in full and with invisible characters
 (`plainly_visible`, `visible_line`).
 """
 
+import os
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -11,6 +12,7 @@ import anyio
 from rookery.core.asks import APPROVALS, AskKind, Choice, question_lines, reply_of
 from rookery.core.facts import Asked
 from rookery.core.modes import Level
+from rookery.core.plans import BARE_ANSWERS, comment_on, plan_steps
 from rookery.core.text.terminal_text import (
     folded_diff,
     harmless,
@@ -30,6 +32,16 @@ _NO = {"n", "no"}
 _CHOICE_KEYS: dict[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
 LONG_DIFF = 15
 """Diff lines after which the title is repeated below the diff."""
+
+_LEVELS = {"a": Level.ASK, "e": Level.EDITS, "u": Level.AUTO}
+_PLAN_KEYS = """\
+a  carry it out, and ask before each change
+e  carry it out, and edit files without asking
+u  carry it out without asking
+o  open it in your editor first
+Anything else is a comment. The model then presents a new version."""
+_PLAN_UNCLEAR = "Type a, e or u to carry it out, or say what to change."
+_PLAN_QUESTION = "Carry out this plan? [a/e/u/o, or a comment] "
 
 
 class Prompter:
@@ -72,9 +84,7 @@ class Prompter:
             case AskKind.FOLLOWUP:
                 return await self._ask_followup(asked)
             case AskKind.COMPLETION_RESULT if asked.plan:
-                from rookery.plain.plan_prompt import PlanPrompt
-
-                return await PlanPrompt(self._screen, self._line).ask(asked)
+                return await self._ask_about_plan(asked)
             case AskKind.COMPLETION_RESULT:
                 return await self._ask_next()
             case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK if self._opening:
@@ -230,6 +240,42 @@ class Prompter:
             case _:
                 assert line
                 return Say("message", line.strip())
+
+    async def _ask_about_plan(self, asked: Asked) -> Response:
+        plan = asked.plan
+        for row in _PLAN_KEYS.splitlines():
+            self._screen.line(self._screen.paint.dim(f"  {row}"))
+        while (line := await self._line(_PLAN_QUESTION)) is not None:
+            word = line.strip().lower()
+            if level := _LEVELS.get(word):
+                return Say("message", plan, level=level)
+            if word == "o":
+                plan = self._edited_plan(plan)
+            elif word in BARE_ANSWERS:
+                self._screen.sentence(_PLAN_UNCLEAR)
+            elif word:
+                return Say("message", comment_on(plan, line.strip(), proposed=asked.plan))
+        return Leave(LEFT_AT_PROMPT, code="task_aborted")
+
+    def _edited_plan(self, plan: str) -> str:
+        """The plan after editing; unchanged if the editor fails."""
+        from rookery.platform.editor import edit_text
+
+        try:
+            text = edit_text(plan, os.environ, "plan.md")
+        except (OSError, ValueError) as error:
+            self._screen.sentence(f"Could not use the editor: {harmless(str(error))}")
+            return plan
+        if text is None:
+            self._screen.sentence("The editor failed, so the plan is unchanged.")
+            return plan
+        if not text.strip():
+            self._screen.sentence("The file was empty, so the plan is unchanged.")
+            return plan
+        for step in plan_steps(text):
+            self._screen.line(f"  ☐ {visible_line(step.content)}")
+        self._screen.sentence("Your version is the plan now.")
+        return text
 
     async def _line(self, question: str) -> str | None:
         """Ask until a line is an answer rather than a client command. Returns None at the end of

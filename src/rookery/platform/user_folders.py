@@ -1,8 +1,7 @@
 """The folders where rookery stores its files, and those where commands may write.
 
-`ROOKERY_HOME` puts everything of rookery below one folder. Otherwise the platform's conventions
-apply, with separate folders for settings, data, caches and state. `find_own_program` looks only
-where commands cannot write.
+`ROOKERY_HOME` puts all of rookery's below one folder. Otherwise the platform's conventions apply,
+with separate folders for settings, data, caches and state.
 """
 
 import hashlib
