@@ -11,7 +11,13 @@ from pathlib import Path
 import anyio
 
 from rookery.platform.own_programs import own_script
-from rookery.platform.wardens import WARDEN
+from rookery.platform.wardens import (
+    WARDEN,
+    WaitingWarden,
+    become_subreaper,
+    end_orphans,
+    process_state,
+)
 
 GRACE = 1.0
 """Seconds a program has to exit after its input is closed, and again after SIGTERM."""
@@ -26,7 +32,7 @@ READ_PAUSE = 0.01
 
 class PipedProcess:
     """A running program. `ended` is its exit status once it has ended; once the warden is `gone`,
-    no process is left. Output is only read by calls of `read` and `drain`."""
+    no process is left, unless it was killed. Output is only read by calls of `read` and `drain`."""
 
     def __init__(
         self,
@@ -38,6 +44,7 @@ class PipedProcess:
     ) -> None:
         """`argv` begins with an absolute path. Raises `OSError` if it cannot be started, and
         `ValueError` if it has characters that cannot be passed to a program."""
+        become_subreaper()
         self._grace = grace
         self.ended: int | None = None
         self.gone = False
@@ -113,14 +120,17 @@ class PipedProcess:
             self._control.send(b"end\n")
 
     def close(self) -> None:
-        """Release everything; kill the warden if it still runs, and with it the program."""
+        """Release everything; kill the warden if it still runs, and with it the program. What a
+        killed warden left behind is ended."""
         self.close_input()
         self._control.close()
         os.close(self._output)
         os.close(self._errors)
         if not self.gone:
             self._warden.kill()
-        self._warden.wait()
+        warden = process_state(self._warden.pid)
+        if self._warden.wait() and warden:
+            end_orphans(warden.began, WaitingWarden.pids)
 
     def close_input(self) -> None:
         if self._input_open:

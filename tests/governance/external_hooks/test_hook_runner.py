@@ -135,13 +135,22 @@ async def test_a_hook_that_ignores_termination_is_killed(
 
 
 STAYS = "sh -c 'echo $$ > pid; exec sleep 600'"
+UNTIL_PID = "while [ ! -s pid ]; do sleep 0.01; done"
 
 
 @pytest.mark.parametrize("way", [f"{STAYS} &", f"setsid {STAYS} &", f"(setsid {STAYS} &)"])
 async def test_nothing_outlives_a_hook(runner: HookRunner, tmp_path: Path, way: str):
-    command = f"{way}\nwhile [ ! -s pid ]; do sleep 0.01; done; echo done"
+    command = f"{way}\n{UNTIL_PID}; echo done"
     run = await runner.run(hook(command), b"{}")
     assert (run.status, run.stdout) == (0, "done\n")
+    assert not alive(int((tmp_path / "pid").read_text()))
+
+
+async def test_a_hook_that_kills_its_warden_is_not_waited_for(runner: HookRunner, tmp_path: Path):
+    with anyio.fail_after(60) as time:
+        run = await runner.run(hook(f"setsid {STAYS} & {UNTIL_PID}; kill -9 $PPID"), b"{}")
+    assert not time.cancel_called
+    assert run.status is None
     assert not alive(int((tmp_path / "pid").read_text()))
 
 

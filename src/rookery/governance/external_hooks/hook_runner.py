@@ -82,7 +82,7 @@ async def _run(process: PipedProcess, document: bytes, seconds: float) -> HookRu
         with anyio.CancelScope(shield=True):
             process.stop()
             await process.end()
-            if process.gone:  # nothing can write any more
+            with anyio.move_on_after(GRACE):  # a child that the warden left may keep them open
                 await output.collect()
                 await errors.collect()
             process.close()
