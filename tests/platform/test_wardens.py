@@ -15,7 +15,7 @@ from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.errors import ToolError
 from rookery.platform.own_programs import own_script
-from rookery.platform.wardens import ForkedWardens, WaitingWarden
+from rookery.platform.wardens import ForkedWardens, ForkServer, WaitingWarden
 from rookery.workspace.terminal import Terminal
 from support.actions import Unkept
 
@@ -159,6 +159,16 @@ async def test_hosts_share_a_server_until_it_breaks_or_the_last_one_closes(
     assert server(others) == second
     others.close()
     assert not {str(first), str(second)} & set(os.listdir("/proc"))
+
+
+def test_a_late_answer_of_a_server_is_for_no_other_request():
+    server = ForkServer()
+    with closing(server):
+        os.kill(server.pid, signal.SIGSTOP)
+        for _ in range(2):
+            with pytest.raises(OSError, match=r"timed out|Bad file descriptor"):
+                WaitingWarden(server=server)
+            os.kill(server.pid, signal.SIGCONT)
 
 
 async def test_no_process_is_kept_after_closing(shell: Terminal, wardens: ForkedWardens):

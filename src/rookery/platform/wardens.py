@@ -131,8 +131,12 @@ class ForkServer:
     def fork(self, *files: int, terminal: bool) -> ForkedChild:
         """Fork a warden with these files. Raises `OSError` if the server was killed or stopped."""
         with self._lock:
-            socket.send_fds(self._link, [TERMINAL if terminal else PIPE], files)
-            answer = self._link.recv(PID_SIZE)
+            try:
+                socket.send_fds(self._link, [TERMINAL if terminal else PIPE], files)
+                answer = self._link.recv(PID_SIZE)
+            except OSError:
+                self._link.close()  # or a late answer would be taken for that to another request
+                raise
         if len(answer) < PID_SIZE:
             raise OSError(errno.ECHILD, os.strerror(errno.ECHILD))
         return ForkedChild(int.from_bytes(answer, "little"))
