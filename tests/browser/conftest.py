@@ -1,13 +1,13 @@
-"""One browser for all tests of a module that do not end it."""
+"""The installed browser, and two local sites."""
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from rookery.browser.browser_action import find_browser
 from rookery.errors import ToolError
-from support.browser_site import Bench, Site, open_bench
+from support.browser_site import Site
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +33,3 @@ def elsewhere() -> Iterator[Site]:
 def site(elsewhere: Site) -> Iterator[Site]:
     with Site(elsewhere.origin).open() as site:
         yield site
-
-
-@pytest.fixture(scope="module")
-async def bench(program: str) -> AsyncIterator[Bench]:
-    async with open_bench(program) as bench:
-        yield bench

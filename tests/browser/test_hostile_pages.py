@@ -202,3 +202,7 @@ async def test_pages_and_frames_have_no_interface_for_datagrams(bench: Bench, he
     await bench.visit(f"http://localhost:{here.port}/")
     page = bench.session.running.page.page
     assert await page.evaluate(IN_A_FRAME, list(NAMES)) == []
+
+
+async def test_permissions_are_denied(bench: Bench, site: Site):
+    assert "[log] denied" in (await bench.go(f"{site.origin}/asking", sees=False)).text
