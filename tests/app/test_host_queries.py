@@ -163,6 +163,15 @@ async def test_a_task_is_found_by_full_text_search(tmp_path: Path):
         assert await host.query(AskTasks(words="elephant")) == ()
 
 
+async def test_stored_tasks_say_whether_they_are_running(tmp_path: Path):
+    async with opened(tmp_path) as host:
+        await host.send(OpenTask(task_id="t", text="Make it."))
+        await until_asked(host, AskKind.TOOL)
+        assert [task.running for task in await host.query(AskTasks())] == [True]
+    async with opened(tmp_path) as host:
+        assert [task.running for task in await host.query(AskTasks())] == [False]
+
+
 async def test_changes_can_be_inspected_and_an_undo_previewed(tmp_path: Path):
     async with opened(tmp_path) as host:
         await host.send(OpenTask(task_id="t", text="Make it."))

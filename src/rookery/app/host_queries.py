@@ -159,9 +159,12 @@ class Answers:
         try:
             if words.strip():
                 found = store.search(words, workspace)[:most]
-                return tuple(replace(each.task.as_known(), excerpt=each.snippet) for each in found)
-            listed = store.list(workspace, hidden=False)[:most]
-            return tuple(each.as_known() for each in listed)
+                known = [replace(each.task.as_known(), excerpt=each.snippet) for each in found]
+            else:
+                listed = store.list(workspace, hidden=False)[:most]
+                known = [each.as_known() for each in listed]
+            running = self._engine.is_running
+            return tuple(replace(each, running=running(each.task_id)) for each in known)
         except RookeryError as error:
             raise CommandRejected(str(error)) from error
 

@@ -3,10 +3,9 @@
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import cast
 
 import anyio
 import click
@@ -40,13 +39,12 @@ from rookery.protocol.attend import (
 )
 from rookery.protocol.channels import unix_channel
 from rookery.protocol.client_commands import SlashLines, Vocabulary
-from rookery.protocol.codec import LARGEST_NUMBER, Host, followup
+from rookery.protocol.codec import Host, followup
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.remote import NoHost, remote_host
 from rookery.storage.cli.session_listing import SHORTEST, short_ids
 
 MOST_LISTED = 20
-MOST_CHECKED = 100
 START_FIRST = (
     f'To start one in this terminal: {NAME} "your task"\n'
     "Editors and your own programs start sessions on the server."
@@ -93,46 +91,20 @@ async def _attach(path: Path, session: str | None) -> int:
     async with remote_host(await unix_channel(path)) as host:
         known = await host.query(AskTasks())
         if session is None:
-            return await _list(host, known)
+            return _list(known)
         task_id = _resolve(known, session)
         await host.send(ReopenTask(task_id=task_id))  # no effect if it runs
         return await _Attached(host, task_id).run(await _vocabulary(host))
 
 
-async def _list(host: Host, known: tuple[KnownTask, ...]) -> int:
-    # a session that asks whether it is done counts as completed
-    likely = [each for each in known if each.status not in ("closed", "failed")][:MOST_CHECKED]
-    running = [each for each in likely if await _is_running(host, each.task_id)][:MOST_LISTED]
+def _list(known: tuple[KnownTask, ...]) -> int:
+    running = [each for each in known if each.running][:MOST_LISTED]
     shortened = short_ids(each.task_id for each in known)
     for each in running:
         print(f"{shortened[each.task_id]}\t{harmless_line(each.title)}")
     if not running:
         print(f"No session is running there. {START_AGAIN if known else START_FIRST}")
     return Exit.DONE
-
-
-async def _is_running(host: Host, task_id: str) -> bool:
-    """Whether the session is still running. Following an ended one ends at once, before the host
-    has answered two more queries."""
-    running = False
-
-    async def watch() -> None:
-        nonlocal running
-        try:
-            events = cast(AsyncGenerator[Event, None], host.follow(task_id, LARGEST_NUMBER))
-            async with aclosing(events):
-                running = await anext(events, None) is not None
-        except CommandRejected:
-            pass
-        group.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(watch)
-        for _ in range(2):
-            await host.query(AskAbout())
-        running = True
-        group.cancel_scope.cancel()
-    return running
 
 
 def _resolve(known: tuple[KnownTask, ...], given: str) -> str:

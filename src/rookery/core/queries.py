@@ -65,6 +65,8 @@ class KnownTask(Struct, frozen=True, kw_only=True):
     tokens_out: int = 0
     cost: float | None = None
     excerpt: str = ""
+    running: bool = False
+    """Whether it is open in the host that was asked."""
 
 
 class FoundPath(Struct, frozen=True, kw_only=True):

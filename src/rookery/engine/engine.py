@@ -130,6 +130,10 @@ class Engine:
         """The recorded events of an open task."""
         return self._find(task_id).log.events
 
+    def is_running(self, task_id: str) -> bool:
+        task = self._tasks.get(task_id)
+        return task is not None and not task.log.ended
+
     def level(self, task_id: str) -> Level | None:
         """The level of an open task; None: as the run was started."""
         return self._find(task_id).log.state.level
