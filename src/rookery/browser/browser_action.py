@@ -21,7 +21,7 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 if TYPE_CHECKING:
     from rookery.browser.browser_session import BrowserSession

@@ -22,7 +22,7 @@ from rookery.checkpoints.snapshot_trees import OWN_RIGHTS
 from rookery.core.facts import FileVersion
 from rookery.core.limits import KIB, MIB
 from rookery.core.undo_plan import folder_with
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.platform.descriptors import ACL, USERS, extended_of, opened_folder
 from rookery.platform.git_objects import ObjectKind, object_id
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from rookery.checkpoints.git_copies import GitCopy, files_in
 from rookery.checkpoints.snapshot_selection import DEPENDENCIES
 from rookery.core.limits import MIB
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.platform.git_folders import common_folder, is_folder, regular_content, separate_folder
 from rookery.platform.git_objects import has_all, has_object, listed_objects
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from rookery.checkpoints.shadow_repository import ShadowRepository
 from rookery.core.limits import MIB
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.platform.descriptors import opened_folder, present
 from rookery.platform.git_folders import (
     committing_parts,

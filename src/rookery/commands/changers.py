@@ -13,7 +13,7 @@ from rookery.commands.programs import CommandEffect, Operand
 from rookery.commands.words import Split, Word, split
 from rookery.commands.wrappers import only_name
 from rookery.engine.ports.actions import Deed, program_name
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 _HERE = Word(".")
 _RECURSIVE = {"-r", "-R"}

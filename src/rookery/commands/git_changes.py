@@ -14,7 +14,7 @@ from rookery.commands.program_tables import git_table
 from rookery.commands.programs import CommandEffect, Operand, reading
 from rookery.commands.words import Script, Split, Word, abbreviates, split
 from rookery.engine.ports.actions import Deed
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 _RUNS = ("--exec", "--extcmd", "--upload-pack", "--receive-pack", "--open-files-in-pager")
 _TAKE_A_VALUE = {

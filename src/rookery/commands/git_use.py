@@ -16,7 +16,7 @@ from rookery.commands.program_tables import git_table
 from rookery.commands.programs import known_reader, reading
 from rookery.commands.words import Word, words
 from rookery.engine.ports.actions import Deed, GitShown, GitUse, Judgement, program_name
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 _PRINTING = frozenset(
     {"show", "diff", "cat-file", "diff-tree", "diff-index", "diff-files", "grep", "whatchanged"}

@@ -31,7 +31,7 @@ from rookery.commands.resolved_line import line_of
 from rookery.commands.words import ParsedLine, Script, SimpleCommand, Word
 from rookery.core.limits import KIB
 from rookery.engine.ports.actions import program_name
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser

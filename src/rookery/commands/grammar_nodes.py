@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rookery.commands.words import ParsedLine, Redirection, Script, SimpleCommand, Word, words
 from rookery.commands.wrappers import SHELLS
 from rookery.engine.ports.actions import program_name
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 _UNCERTAIN = "it is not certain which of its lines are here-documents"
 _IN_COMMANDS = lazy_pattern(r"[\\'\"`$#<()\[\]\n]")

@@ -33,7 +33,7 @@ from rookery.commands.wrappers import SHELLS, assignment, wrapped
 from rookery.core.limits import KIB
 from rookery.engine.ports.actions import Deed, Judgement, Plain, Target, program_name
 from rookery.engine.ports.workspace import EntryFilter, Files
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 LONGEST = 256 * KIB
 MOST_REASONS = 20

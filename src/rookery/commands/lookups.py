@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from rookery.commands.programs import CommandEffect
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 MOST_LINKS = 40
 _PROCESSES = "/proc"

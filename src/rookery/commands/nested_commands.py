@@ -33,7 +33,7 @@ from rookery.commands.words import (
 from rookery.commands.wrappers import SHELLS, Wrapped, assignment, wrapped
 from rookery.core.limits import KIB
 from rookery.engine.ports.actions import program_name
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 Scope = tuple[int, ...]
 MOST = 8

@@ -15,7 +15,7 @@ from rookery.commands.sed_awk import awk_program, sed_script
 from rookery.commands.words import Script, Word, abbreviates, split
 from rookery.commands.wrappers import Wrapped
 from rookery.engine.ports.actions import Deed, program_name
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 _MAYBE_WRITES = lazy_pattern(r"(?:^|[;{}\s0-9$/!,I|#])[wW][ \t]+(\S+)", re.M)
 _MAYBE_RUNS = lazy_pattern(r"(?:^|[;{}\s0-9$/!,])e(?:[ \t]|$)", re.M)

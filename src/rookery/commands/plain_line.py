@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from rookery.engine.ports.actions import Errors, Output, Pipeline, Plain, PlainCommand, When
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 MOST_COMMANDS = 32
 LONGEST = 4096

@@ -18,8 +18,7 @@ from rookery.commands.programs import known_reader, reading
 from rookery.commands.words import words
 from rookery.commands.wrappers import SHELLS
 from rookery.engine.ports.actions import Judgement, PlainCommand
-from rookery.lazy_pattern import lazy_pattern
-from rookery.prepared_types import prepared
+from rookery.first_use import lazy_pattern, prepared
 
 _SCRIPT = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_:-]*")
 _LETTERS = lazy_pattern(r"-[A-Za-z0-9]+")

@@ -12,7 +12,7 @@ from typing import TypeVar
 from msgspec import Struct, toml
 from msgspec.structs import replace
 
-from rookery.prepared_types import prepared
+from rookery.first_use import prepared
 
 _FOLDER = Path(__file__).with_name("tables")
 

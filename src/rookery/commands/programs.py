@@ -15,7 +15,7 @@ from rookery.commands.program_tables import Reader, readers
 from rookery.commands.sed_awk import only_prints, sed_script
 from rookery.commands.words import Word
 from rookery.engine.ports.actions import Deed, program_name
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 
 class Operand(Struct, frozen=True):

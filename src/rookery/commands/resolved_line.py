@@ -17,7 +17,7 @@ from rookery.commands.xargs_lines import XargsInput, parse_xargs, with_null_name
 from rookery.engine.ports.actions import Pipeline, Plain, PlainCommand
 from rookery.engine.ports.workspace import Files
 from rookery.errors import ToolError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 MOST_FILES = 400
 """How many files the patterns of one line may match."""

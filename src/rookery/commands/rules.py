@@ -22,7 +22,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.hosts import HostPort, covered, entries, host, web_address
 from rookery.engine.ports.actions import Action, Judgement, Pipeline, PlainCommand, program_name
 from rookery.engine.ports.hooks import Hook, RuleBook
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 MOST_NAMED = 5
 UNKNOWN = (

@@ -8,7 +8,7 @@ import re
 
 from msgspec import Struct
 
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 LONGEST_AWK = 4096
 _STRING = r'"(?:\\.|[^"\\\n])*"'

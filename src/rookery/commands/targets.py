@@ -24,7 +24,7 @@ from rookery.commands.words import Word, has_braces, spellings
 from rookery.engine.ports.actions import Deed, Target
 from rookery.engine.ports.workspace import EntryFilter, Files, Place
 from rookery.errors import ToolError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 MOST_COUNTED = 5_000
 MOST_PLACED = 500

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from rookery.engine.ports.actions import Plain
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 MOST_SPELLINGS = 64
 _BRACE = r"(?!(?<=\[)\{\])\{"

@@ -15,7 +15,7 @@ from rookery.commands.git_changes import git_commands, git_folder, git_scripts
 from rookery.commands.program_tables import Wrapper, effects
 from rookery.commands.words import Script, Word, join_words
 from rookery.engine.ports.actions import program_name
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"})
 MOST_SUFFIXES = 32

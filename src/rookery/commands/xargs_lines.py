@@ -17,7 +17,7 @@ from rookery.commands.programs import reader_row, reading
 from rookery.commands.words import Word, words
 from rookery.commands.wrappers import only_name
 from rookery.engine.ports.actions import Pipeline, PlainCommand
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 _ALONE = {"-0", "--null", "-r", "--no-run-if-empty", "-t"}
 _COUNTED = {"-n", "-P", "-L", "--max-args", "--max-procs", "--max-lines"}

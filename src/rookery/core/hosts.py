@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 LONGEST_ADDRESS = 4000
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))

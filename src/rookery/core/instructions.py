@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 MentionKind: TypeAlias = Literal[
     "file", "folder", "image", "url", "git_changes", "commit", "problems", "terminal"

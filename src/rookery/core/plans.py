@@ -3,7 +3,7 @@
 import hashlib
 
 from rookery.core.facts import Todo
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 MOST_STEPS = 100
 BARE_ANSWERS = frozenset({"y", "yes", "ok", "go", "n", "no", *"123456789"})

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rookery.core.facts import AgentTask, FellBack, FilesRestored, Spent
 from rookery.core.instructions import quoted
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 _PROBLEMS = lazy_pattern(r"^(New problems:|\d+ new errors? in ).*\Z", re.MULTILINE | re.DOTALL)
 _USERS_TAG = lazy_pattern(r"<(/?\s*user_message)", re.IGNORECASE)

@@ -19,7 +19,7 @@ from rookery import ENV_PREFIX, NAME
 from rookery.core.settings import Settings
 from rookery.core.settings_sections import LimitSettings, Network, SettingsSection
 from rookery.errors import SettingsError
-from rookery.prepared_types import prepared
+from rookery.first_use import prepared
 
 Key: TypeAlias = tuple[str, ...]
 """The path of a setting: `("ui", "colour")` is `colour` in the section `[ui]`."""

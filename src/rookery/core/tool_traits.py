@@ -11,7 +11,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 COMMAND, PATCH, DIFF, FILES = "command", "patch", "diff", "files"
 """Arguments that hold a command line, a patch, blocks of a diff, or a list of files."""

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from rookery.core.blocks import Block, Text, Thinking, ToolCall
 from rookery.core.limits import Limits
 from rookery.core.text.characters import whole
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 DEEPEST = 64
 LONGEST_ID = 64

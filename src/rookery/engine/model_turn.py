@@ -44,7 +44,7 @@ from rookery.engine.ports.model import (
     UsageChunk,
 )
 from rookery.errors import ProviderError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 if TYPE_CHECKING:
     from rookery.core.text.written_calls import Written

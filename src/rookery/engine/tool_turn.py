@@ -46,8 +46,7 @@ from rookery.engine.ports.workspace import Files
 from rookery.engine.undo import Undo
 from rookery.errors import BadArguments, Denied, StorageError, ToolError
 from rookery.faults import kp
-from rookery.lazy_pattern import lazy_pattern
-from rookery.prepared_types import prepared
+from rookery.first_use import lazy_pattern, prepared
 
 NAMED, LONGEST_NAME = 10, 100
 """How much of a malformed call is repeated to the model."""

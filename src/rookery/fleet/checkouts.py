@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.errors import RookeryError, SettingsError, StorageError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.platform.locks import file_lock
 from rookery.platform.own_programs import (
     ProgramTimeout,

@@ -23,11 +23,11 @@ from rookery.core.facts import Event
 from rookery.core.fleet_rows import FleetListing, FleetQueue, FleetSession, FleetState, FleetWorker
 from rookery.core.text.characters import whole_values
 from rookery.errors import CommandRejected, StorageError
+from rookery.first_use import prepared
 from rookery.fleet.checkouts import check_name, check_remote
 from rookery.fleet.database import reported, watched
 from rookery.fleet.journal import FleetDatabase, read_journal
 from rookery.fleet.live_text import Watcher, digest_of
-from rookery.prepared_types import prepared
 
 T = TypeVar("T")
 WORKFLOW = "session"

@@ -26,6 +26,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from rookery.core.fleet_rows import FleetState
 from rookery.errors import RookeryError, StorageError
+from rookery.first_use import prepared
 from rookery.fleet.database import connect, create_tables, reported
 from rookery.fleet.journal import FleetDatabase, PostgresJournals, TakenOver
 from rookery.fleet.live_text import digest_of, watchers
@@ -42,7 +43,6 @@ from rookery.fleet.orders import (
     seconds_left,
 )
 from rookery.fleet.session_life import Life, LifeEnd, LifeOrders, LifePlace
-from rookery.prepared_types import prepared
 
 APPLICATION = "rookery"
 FORMAT = "1"

@@ -20,9 +20,9 @@ from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Judgement
 from rookery.engine.ports.hooks import SessionHook, StoredJournals, TaskLog
 from rookery.errors import StorageError
+from rookery.first_use import prepared
 from rookery.governance.layout import SWITCHED_OFF, Layout, find_layout, mode_of_task
 from rookery.platform.user_folders import Places
-from rookery.prepared_types import prepared
 
 if TYPE_CHECKING:
     from rookery.governance.hook import GovernanceHook

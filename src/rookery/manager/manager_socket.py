@@ -13,11 +13,11 @@ import anyio
 from anyio.abc import SocketStream
 
 from rookery.errors import SettingsError, StorageError
+from rookery.first_use import prepared
 from rookery.manager.dependencies import Dependencies
 from rookery.manager.sessions.session_store import holder_of, manager_folder, wait_for_lock
 from rookery.platform.disk import private_folder
 from rookery.platform.user_folders import Places
-from rookery.prepared_types import prepared
 from rookery.protocol.channels import (
     Channel,
     ChannelEnded,

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
+from rookery.first_use import prepared
 from rookery.manager.dependencies import FleetView
 from rookery.manager.handlers.list_handler import NO_FLEET
 from rookery.manager.handlers.router import Router, reply_to_json, request_from_json
@@ -27,7 +28,6 @@ from rookery.manager.sessions.session_record import active_first, archived_recor
 from rookery.manager.sessions.session_summary import SessionQuestion, sort_questions
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
-from rookery.prepared_types import prepared
 from rookery.protocol.channels import Channel
 from rookery.protocol.codec import answer_to_json, kind_of
 from rookery.protocol.jsonrpc import INVALID_PARAMS, RpcError

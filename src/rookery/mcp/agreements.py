@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.core.limits import MIB
 from rookery.errors import ToolError
+from rookery.first_use import prepared
 from rookery.mcp.catalogue import ToolOffer
 from rookery.mcp.config import (
     OAuthOptions,
@@ -34,7 +35,6 @@ from rookery.mcp.config import (
 from rookery.mcp.variables import Source
 from rookery.platform.disk import put
 from rookery.platform.user_folders import OTHER_AGENTS_MCP_FILE, PROJECT_MCP_FILES
-from rookery.prepared_types import prepared
 
 LARGEST_FILE = MIB
 

@@ -24,9 +24,9 @@ from msgspec.structs import replace
 
 from rookery.core.limits import KIB, MIB
 from rookery.errors import BadArguments
+from rookery.first_use import prepared
 from rookery.mcp.config import ServerDefinition
 from rookery.platform.disk import put
-from rookery.prepared_types import prepared
 
 MOST_REMEMBERED = 100
 LARGEST_FILE = 4 * MIB

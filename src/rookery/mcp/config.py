@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.commands import misspelled_field
+from rookery.first_use import prepared
 from rookery.mcp.variables import (
     Filler,
     Source,
@@ -26,7 +27,6 @@ from rookery.mcp.variables import (
     secrets_in,
     secrets_within,
 )
-from rookery.prepared_types import prepared
 
 SERVERS = "mcpServers"
 EVERY_TOOL = "*"

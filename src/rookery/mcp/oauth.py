@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from rookery import NAME, VERSION
 from rookery.core.limits import KIB
+from rookery.first_use import prepared
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.oauth_requests import OAuthProblem, OAuthRequests
-from rookery.prepared_types import prepared
 
 LONGEST_SCOPE = 2000
 LONGEST_TOKEN = 16 * KIB

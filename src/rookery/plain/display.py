@@ -54,7 +54,7 @@ from rookery.core.replies import STOPPED_BY_USER, denied, new_problems, restored
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.core.tool_traits import SPEAKING
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.plain.screen import LINE_LENGTH, OUTPUT_LINES, ModelText, OutputExcerpt, Screen
 from rookery.protocol.attend import BESIDE_A_QUESTION
 from rookery.protocol.codec import followup

@@ -22,7 +22,7 @@ from rookery.core.facts import (
     Waiting,
 )
 from rookery.core.text.terminal_text import Paint, cells_of
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.protocol.attend import BESIDE_A_QUESTION
 
 _PARTS = lazy_pattern(r"\n|[^\S\n]+|\S+")

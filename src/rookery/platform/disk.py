@@ -25,9 +25,9 @@ import msgspec
 from rookery import ENV_PREFIX
 from rookery.errors import StorageError
 from rookery.faults import kp
+from rookery.first_use import prepared
 from rookery.platform.descriptors import Attributes, keep_attributes
 from rookery.platform.locks import file_lock
-from rookery.prepared_types import prepared
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700

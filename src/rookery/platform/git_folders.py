@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rookery import NAME
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.platform.paths import within
 
 PROGRAMS = ("hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir")

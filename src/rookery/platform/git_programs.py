@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.platform.git_folders import first_line, separate_folder
 from rookery.platform.paths import within
 from rookery.platform.user_folders import find_own_program

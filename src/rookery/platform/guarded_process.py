@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rookery.errors import ToolError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.platform.wardens import Process, WaitingWarden, Wardens, end_orphans, process_state
 
 READ_SIZE = 64 * 1024

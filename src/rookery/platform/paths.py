@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 LONGEST = 4096
 """Longer patterns are refused; no system has longer paths."""

@@ -17,6 +17,7 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from rookery import NAME, PROJECT_FOLDER
+from rookery.first_use import prepared
 from rookery.platform.disk import put
 from rookery.platform.git_folders import (
     NOTE_OF_WORKTREE,
@@ -32,7 +33,6 @@ from rookery.platform.locks import lock_within, open_lock
 from rookery.platform.user_folders import find_own_program
 from rookery.platform.worktree_git import Fetching, Git, InTheWay
 from rookery.platform.worktree_values import Code, Listed, Worktree, WorktreeState
-from rookery.prepared_types import prepared
 
 _LARGEST = 64 * 1024
 _INITIALIZING = b"initializing"

@@ -9,7 +9,7 @@ from typing import Any
 
 from rookery.core.instructions import in_a_line
 from rookery.core.modes import Group, Mode
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.prompting.config_files import ConfigFolder, ConfigScan, FoundFile
 from rookery.prompting.modes import LARGEST
 from rookery.prompting.other_agents import lenient_front_matter

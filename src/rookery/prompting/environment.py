@@ -19,7 +19,7 @@ from rookery.core.facts import Todo
 from rookery.core.instructions import quoted
 from rookery.engine.ports.workspace import Files
 from rookery.errors import ToolError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 _BRANCH = lazy_pattern(r"ref: refs/heads/(?P<name>[^\s\x00-\x1f~^:?*\[\\]{1,200})")
 _COMMIT = lazy_pattern(r"[0-9a-f]{40,64}")

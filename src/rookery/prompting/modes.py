@@ -30,7 +30,7 @@ from rookery.core.modes import (
     merged,
 )
 from rookery.core.text.characters import plain_punctuation
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.prompting.config_files import (
     ConfigFolder,
     ConfigScan,

@@ -17,7 +17,7 @@ from msgspec import Struct
 from rookery.core.instructions import OfferedRules, Rule
 from rookery.core.protected_paths import holds_secrets
 from rookery.errors import ToolError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.prompting.config_files import ConfigFolder, ConfigScan
 
 DEEPEST_IMPORT = 5

@@ -16,7 +16,7 @@ from rookery import PROJECT_FOLDER
 from rookery.core.instructions import REVIEWING, Skill, SlashCommand
 from rookery.core.limits import KIB
 from rookery.errors import ToolError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.prompting.config_files import (
     ConfigFolder,
     ConfigScan,

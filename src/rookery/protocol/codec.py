@@ -29,7 +29,7 @@ from rookery.core.facts import (
 from rookery.core.text.characters import whole_values
 from rookery.core.text.terminal_text import counted
 from rookery.errors import CommandRejected
-from rookery.prepared_types import prepared
+from rookery.first_use import prepared
 
 if TYPE_CHECKING:
     from rookery.core.queries import Asking, Query

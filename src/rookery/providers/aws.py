@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from rookery.core.limits import FailureKind
 from rookery.errors import ProviderError, SettingsError
-from rookery.prepared_types import prepared
+from rookery.first_use import prepared
 from rookery.providers.registry import is_loopback
 from rookery.providers.wire_format import beginning
 

@@ -11,7 +11,7 @@ from msgspec.structs import fields, replace
 from rookery.core.facts import Usage
 from rookery.engine.ports.model import ModelInfo
 from rookery.errors import SettingsError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 _FILE = Path(__file__).with_name("models.toml")
 _MILLION = 1_000_000

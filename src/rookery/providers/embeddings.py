@@ -14,7 +14,7 @@ import msgspec
 from rookery import NAME, VERSION
 from rookery.core.limits import MIB, RETRIES, FailureKind, Limits
 from rookery.errors import ProviderError
-from rookery.prepared_types import prepared
+from rookery.first_use import prepared
 from rookery.providers.http_client import tls_context
 from rookery.providers.listener import Addressee
 from rookery.providers.provider_errors import plain, redacted, refusal

@@ -28,7 +28,7 @@ from rookery.engine.ports.model import (
     ToolSpec,
     UsageChunk,
 )
-from rookery.prepared_types import prepared
+from rookery.first_use import prepared
 from rookery.providers.catalogue import priced
 from rookery.providers.exchange import Question, WireProvider
 from rookery.providers.listener import ReportedError

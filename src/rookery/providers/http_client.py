@@ -21,7 +21,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
 from rookery.errors import ProviderError, SettingsError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.providers.http_response import HttpAnswer, ResponseReader
 from rookery.providers.registry import is_loopback
 

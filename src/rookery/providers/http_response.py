@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from rookery.core.limits import KIB, MIB
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 LARGEST_HEAD = 100 * KIB
 """With the interim responses before it."""

@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.first_use import prepared
 from rookery.platform.disk import private_folder, put, whole_file
 from rookery.platform.locks import file_lock
-from rookery.prepared_types import prepared
 from rookery.providers.listing_shapes import ListedModel
 
 LARGEST_FILE = 8 * 1024 * 1024

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from rookery.core.limits import KIB, MIB
 from rookery.errors import SettingsError
+from rookery.first_use import prepared
 from rookery.platform.disk import reason, whole_file
-from rookery.prepared_types import prepared
 from rookery.providers.catalogue import parameters_in_name
 from rookery.providers.gguf import QUICK_BYTES, GgufHeader, NotGguf, read_header
 

@@ -20,6 +20,7 @@ from msgspec import Struct
 from rookery.core.limits import KIB
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
+from rookery.first_use import prepared
 from rookery.platform.browser_callback import (
     PATIENCE,
     Callback,
@@ -29,7 +30,6 @@ from rookery.platform.browser_callback import (
     target_of,
     wait_for_callback,
 )
-from rookery.prepared_types import prepared
 from rookery.providers.http_by_proxy import client_of_environment
 from rookery.providers.wire_format import beginning
 

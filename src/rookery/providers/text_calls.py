@@ -28,7 +28,7 @@ from rookery.engine.ports.model import (
     ToolSpec,
 )
 from rookery.errors import ProviderError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.providers.listener import Reading
 from rookery.providers.wire_format import encode_body
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from rookery.core.limits import NOT_AT_ALL, Effort, effort_word
 from rookery.engine.ports.model import ModelInfo
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 BETWEEN_TEXTS = "\n\n"
 _SHORT_ID = lazy_pattern(r"[A-Za-z0-9]{9}")

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from rookery.core.limits import KEY_NOT_ACCEPTED, KIB, Effort, FailureKind
 from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.errors import ProviderError, SettingsError
-from rookery.prepared_types import prepared
+from rookery.first_use import prepared
 from rookery.providers.exchange import Endpoint, Question, Sign, WireProvider, unsigned
 from rookery.providers.registry import is_loopback
 from rookery.providers.wire_format import bearer, beginning

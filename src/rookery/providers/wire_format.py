@@ -19,7 +19,7 @@ from rookery.core.folds.history import Turn
 from rookery.core.text.characters import whole_values
 from rookery.core.tokens import Repeated
 from rookery.engine.ports.model import ModelRequest
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 _BOM = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode

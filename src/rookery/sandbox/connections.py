@@ -24,7 +24,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct
 
 from rookery.core.hosts import HostPort, is_always_blocked, is_public
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.platform.http_proxy import (
     CONNECT_SECONDS,
     LONGEST_HEAD,

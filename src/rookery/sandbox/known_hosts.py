@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from rookery.core.hosts import WEB_PORTS, Entry, entries, entry, host
 from rookery.core.limits import KIB
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 TABLE = Path(__file__).with_name("registries.toml")
 LARGEST = 256 * KIB

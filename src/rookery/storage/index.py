@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from rookery.core.stored_tasks import SearchHit, TaskSummary
 from rookery.core.text.characters import is_utf8
 from rookery.errors import StorageError
+from rookery.first_use import prepared
 from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
 from rookery.platform.locks import file_lock
-from rookery.prepared_types import prepared
 from rookery.storage.journal_lines import (
     JOURNAL,
     SEAL,

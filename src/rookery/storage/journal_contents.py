@@ -27,8 +27,8 @@ from rookery.core.folds.task_record import KnownFiles, TaskRecord
 from rookery.core.folds.task_state import TaskState
 from rookery.errors import StorageError
 from rookery.faults import kp
+from rookery.first_use import prepared
 from rookery.platform.disk import put, reason
-from rookery.prepared_types import prepared
 from rookery.storage.journal_lines import (
     ASIDE,
     FORMAT,

@@ -45,9 +45,8 @@ from rookery.core.facts import (
 from rookery.core.limits import KIB, MIB
 from rookery.errors import StorageError
 from rookery.faults import kp
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern, prepared
 from rookery.platform.disk import private_folder, put, reason, sync_folder
-from rookery.prepared_types import prepared
 from rookery.protocol.codec import event_from_json, event_to_json
 
 LARGEST_INLINE = 64 * KIB

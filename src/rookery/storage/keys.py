@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from rookery import NAME
 from rookery.core.limits import KIB
 from rookery.errors import SettingsError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.platform.disk import private_folder, put, reason
 
 if TYPE_CHECKING:

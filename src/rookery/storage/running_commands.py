@@ -20,9 +20,9 @@ from rookery.core.text.characters import as_utf8
 from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.workspace import CommandState, RunningCommand
 from rookery.errors import StorageError
+from rookery.first_use import prepared
 from rookery.platform.disk import private_folder, put
 from rookery.platform.wardens import process_state
-from rookery.prepared_types import prepared
 
 END, KEEP, LOOK = signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2
 """Signals to a warden: end the command; let it outlive us; check for `KEEP`."""

@@ -20,7 +20,7 @@ from rookery.core.facts import Event
 from rookery.core.folds.task_record import TaskRecord
 from rookery.errors import StorageError, ToolError
 from rookery.faults import kp
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason, sync_folder
 from rookery.platform.user_folders import HOME_VARIABLE, Places
 from rookery.storage.journal import Journal, TaskLock, is_locked, read_events

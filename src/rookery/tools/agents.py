@@ -15,7 +15,7 @@ from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext, WorkerTree, WorkFile, Worktrees
 from rookery.errors import BadArguments, ToolError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.tools.file_changes import in_thread, readable_diff
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from rookery import tools
 from rookery.core.tool_traits import ToolGroup, ToolTraits, known_tools, traits_of
 from rookery.engine.ports.model import ToolSpec
 from rookery.engine.ports.tool import Tool
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 TOOLS_OF_OTHERS = (
     ToolTraits(name="custom_tool", group=ToolGroup.COMMAND),

@@ -28,7 +28,7 @@ from rookery.core.facts import (
 )
 from rookery.core.instructions import without_webhook
 from rookery.errors import BadArguments
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.web.page_fetch import parsed_address
 
 _ADDRESS = lazy_pattern(r"https?://(?:\[[0-9a-fA-F:.]+\])?[^\s<>\"'`\[\]{}|\\^\x00-\x20]*")

@@ -24,7 +24,7 @@ from rookery.core.limits import KIB
 from rookery.core.protected_paths import IGNORE_FILES
 from rookery.core.text.characters import caseless, folded, hidden_marks
 from rookery.errors import ToolError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.platform.paths import FilePattern, FileRules, file_pattern, hidden, visible
 
 _LARGEST = 256 * KIB

@@ -23,7 +23,7 @@ import anyio.to_thread
 
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.errors import BadArguments, ToolError
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 from rookery.platform.paths import LONGEST, FileRules, file_pattern
 from rookery.platform.user_folders import find_own_program
 from rookery.workspace.tree import Tree

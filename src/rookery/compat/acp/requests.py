@@ -19,7 +19,7 @@ from rookery.core.blocks import TOGETHER, Image, Sight, picture
 from rookery.core.instructions import PIPED_TEXT, mention_of, quoted
 from rookery.core.limits import Limits
 from rookery.core.text.characters import as_utf8
-from rookery.prepared_types import prepared
+from rookery.first_use import prepared
 from rookery.protocol.jsonrpc import INVALID_PARAMS, RpcError
 
 T = TypeVar("T")

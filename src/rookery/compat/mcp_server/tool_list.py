@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rookery.errors import SettingsError
-from rookery.prepared_types import prepared
+from rookery.first_use import prepared
 
 _FOLDER = Meta(description="Folder to work in, inside the server's folder. Default: that folder.")
 _SESSION = Meta(description="The id of a session.")

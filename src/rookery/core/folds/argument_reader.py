@@ -9,7 +9,7 @@ import re
 from enum import Enum, auto
 from typing import Any
 
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 DEEPEST = 100
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from rookery.core.text.literals import NoValue, read_arguments_in_brackets, read_value, read_whole
 from rookery.core.tool_traits import COMMAND, PATHS, closest
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 Tools: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The schema of the arguments of every tool, by name."""

@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from heapq import nsmallest
 from typing import Any, TypeVar
 
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rookery.core.text.characters import plain_punctuation
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 View: TypeAlias = Callable[[str], str]
 Adapt: TypeAlias = Callable[[str], str]

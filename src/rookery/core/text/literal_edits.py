@@ -14,7 +14,7 @@ from itertools import islice
 from msgspec import Struct
 
 from rookery.core.text.text_lines import alike, lines_of, usual_end, with_lf
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 LISTED = 10
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 SHORTEST = 12
 HIDDEN = "[secret hidden]"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from rookery.core.text.characters import EMOJI, INVISIBLE, JOINER
-from rookery.lazy_pattern import lazy_pattern
+from rookery.first_use import lazy_pattern
 
 _KEPT = {"\n", "\t"}
 

@@ -21,7 +21,7 @@ from rookery.engine.ports.workspace import (
     Shell,
     UnlistedCommands,
 )
-from rookery.prepared_types import prepared
+from rookery.first_use import prepared
 
 if TYPE_CHECKING:
     from rookery.core.indexed_code import Definition

@@ -15,8 +15,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, fi
 from msgspec.structs import replace
 
 from rookery.core.path_patterns import path_pattern
+from rookery.first_use import prepared
 from rookery.governance.scope.permission_rules import rule_fault
-from rookery.prepared_types import prepared
 
 _NAMES = re.compile(r"[A-Za-z0-9_\-|,\s]+")
 _EVERYTHING = ("", "*")

@@ -21,11 +21,11 @@ from msgspec import Struct
 
 from rookery.core.limits import MIB
 from rookery.errors import StorageError
+from rookery.first_use import prepared
 from rookery.governance.external_hooks.hook_config import HookCommand, OnFailure
 from rookery.governance.external_hooks.hook_files import HookSource, KnownHook, TrustStatus
 from rookery.platform.disk import put, regular_file
 from rookery.platform.locks import file_lock
-from rookery.prepared_types import prepared
 
 LARGEST = 4 * MIB
 LONGEST_CHANGES = 500

@@ -19,12 +19,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rookery.core.limits import KIB
+from rookery.first_use import prepared
 from rookery.governance.layout import Layout
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import overlaps
 from rookery.platform.disk import Unreadable, put, small_file
 from rookery.platform.wardens import process_state
-from rookery.prepared_types import prepared
 
 HEARTBEAT_SECONDS = 30.0
 DEAD_AFTER = timedelta(minutes=5)

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from rookery.core.limits import MIB
 from rookery.faults import kp
+from rookery.first_use import prepared
 from rookery.governance.ledger.segments import LARGEST_FILE
 from rookery.governance.ledger.state_files import make_state_folder
 from rookery.governance.ledger.verify_ledger import (
@@ -34,7 +35,6 @@ from rookery.governance.ledger.verify_ledger import (
     parse_tips,
 )
 from rookery.platform.disk import UnfitFile, put, regular_file, whole_file
-from rookery.prepared_types import prepared
 
 _MAX_CACHE = 64 * MIB
 _BLOCK = 256 * 1024

@@ -22,6 +22,7 @@ from rookery.core.fleet_rows import FleetListing
 from rookery.core.folds.run_tallies import added
 from rookery.core.stored_tasks import ModelUsage, TaskSummary
 from rookery.errors import CommandRejected
+from rookery.first_use import prepared
 from rookery.manager.dependencies import Dependencies, FleetView, StoredTasks
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.list_requests import (
@@ -46,7 +47,6 @@ from rookery.manager.shown_rows import Done
 from rookery.platform.own_programs import run_program
 from rookery.platform.paths import visible
 from rookery.platform.user_folders import find_own_program
-from rookery.prepared_types import prepared
 
 DONE = Done()
 LONGEST_TAG = 24

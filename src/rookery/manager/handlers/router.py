@@ -11,9 +11,9 @@ import msgspec
 
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
+from rookery.first_use import prepared
 from rookery.manager import list_requests, requests, schedule_requests
 from rookery.manager.requests import REQUESTS
-from rookery.prepared_types import prepared
 from rookery.protocol.codec import answer_to_json, given_fields, kind_of, read_request
 
 T = TypeVar("T")

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.errors import CommandRejected, StorageError
+from rookery.first_use import prepared
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.sessions.session_folders import ProcessMark
 from rookery.manager.sessions.session_process import (
@@ -45,7 +46,6 @@ from rookery.platform.user_folders import Places
 from rookery.platform.worktree_git import InTheWay
 from rookery.platform.worktree_project import RUN_SCRIPT, SETUP_SCRIPT
 from rookery.platform.worktree_values import BranchFate, Worktree
-from rookery.prepared_types import prepared
 
 FILE = "scripts.json"
 PATIENCE = 5.0

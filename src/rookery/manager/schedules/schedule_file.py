@@ -18,11 +18,11 @@ from msgspec import Struct
 from rookery.core.limits import MIB
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, StorageError
+from rookery.first_use import prepared
 from rookery.manager.schedule_requests import MissedRun, ScheduleRun
 from rookery.manager.schedules.cron import parse_cron
 from rookery.manager.shown_rows import Started
 from rookery.platform.disk import private_folder, put, reason
-from rookery.prepared_types import prepared
 
 SCHEDULES_FILE = "schedules.json"
 MOST_SCHEDULES = 100

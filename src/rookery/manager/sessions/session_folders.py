@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from rookery.core.limits import MIB
 from rookery.errors import CommandRejected, StorageError
+from rookery.first_use import prepared
 from rookery.manager.sessions.session_record import (
     LABEL_LENGTH,
     ParallelMode,
@@ -27,7 +28,6 @@ from rookery.manager.sessions.session_record import (
 from rookery.manager.sessions.session_states import SessionState
 from rookery.platform.disk import private_folder, put, reason, sync_folder
 from rookery.platform.user_folders import Places
-from rookery.prepared_types import prepared
 
 LARGEST_FILE = 1 * MIB
 LOG_TAIL_LINES = 50

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from rookery.core.text.characters import caseless
+from rookery.first_use import prepared
 from rookery.manager.sessions.session_events import Session, UserMessage
 from rookery.manager.sessions.session_states import (
     ENDED,
@@ -22,7 +23,6 @@ from rookery.manager.sessions.session_states import (
     SessionStatus,
     needs_attention,
 )
-from rookery.prepared_types import prepared
 
 LABEL_LENGTH = 40
 LOG_LINES = 100

@@ -21,11 +21,11 @@ from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.errors import CommandRejected, StorageError
+from rookery.first_use import prepared
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.requests import ListDevices, ReadPushKey, RevokeDevice, SubscribePush
 from rookery.manager.shown_rows import Device, Done
 from rookery.platform.disk import private_folder, put, reason
-from rookery.prepared_types import prepared
 from rookery.protocol.server import new_token
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from msgspec import Struct
 from rookery.core.limits import MIB
 from rookery.core.text.characters import is_utf8
 from rookery.errors import SettingsError, StorageError
+from rookery.first_use import prepared
 from rookery.manager.sessions.session_process import start_ticks
 from rookery.platform.disk import private_folder, put, reason
-from rookery.prepared_types import prepared
 from rookery.protocol.channels import (
     ChannelEnded,
     TooLong,

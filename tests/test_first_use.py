@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 MANY_FIRST_USES = """
 import sys, threading
 import msgspec
-from rookery.prepared_types import prepared
+from rookery.first_use import prepared
 
 sys.setswitchinterval(1e-6)
 FIELDS = {f"f{number}": "tuple[int, ...] | None" for number in range(40)}
