@@ -86,7 +86,9 @@ def test_a_query_finds_what_matches_also_in_records_of_others(bench: LedgerBench
     """Lines are searched before they are parsed, so every way to name an intent counts."""
     compress(sealed_files(bench.folder)[0])
     other = {"id": "o", "files": [{"path": "b.py", "conversations": [_NAMING]}]}
-    bench.active.write_bytes(bench.active.read_bytes() + json.dumps(other).encode() + b"\n")
+    plain = json.dumps(other)
+    escaped = plain.replace("INT-2", r"\u0049NT-2")
+    bench.active.write_bytes(bench.active.read_bytes() + f"{escaped}\n{plain}\n".encode())
     every = list(newest(bench.folder))
     for name, query in QUERIES.items():
         expected = [record.id for record in every if query.matches(record)]

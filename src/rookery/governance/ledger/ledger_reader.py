@@ -36,7 +36,8 @@ HOUSEKEEPING = frozenset({"stream_start", "checkpoint"})
 SEARCHED_LINES = 200_000
 """How many lines back the newest record of a task is searched for."""
 _PLAIN = re.compile(r"[\w.-]+", re.ASCII)
-"""Text that has only one spelling in JSON."""
+"""Text that JSON spells in one way, unless with an escape."""
+_ESCAPE = rb"\u"
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -67,7 +68,8 @@ class Query(Struct, frozen=True, kw_only=True):
         # records of other programs name no kind, and are mutations or events
         kind = "" if self.kind in ("mutation", "event") else self.kind
         wanted = (self.intent, self.task, self.call, kind)
-        return all(each.encode() in line for each in wanted if _PLAIN.fullmatch(each))
+        plain = (each.encode() for each in wanted if _PLAIN.fullmatch(each))
+        return _ESCAPE in line or all(each in line for each in plain)
 
     def matches(self, record: TracedRecord) -> bool:
         return (
