@@ -6,7 +6,7 @@ import "./completion.css";
 interface Completion<T> {
   field: { current: HTMLTextAreaElement | null };
   write: (text: string) => void;
-  /** What the list is called. */
+  /** The name of the list. */
   label: string;
   options: readonly T[];
   nameOf: (option: T) => string;

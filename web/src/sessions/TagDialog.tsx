@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { request } from "../connection";
 import { sessions } from "../store";
 import { Field } from "../ui";
@@ -10,7 +10,7 @@ import { tagsOf } from "./session-groups";
 export function TagDialog() {
   const row = tagged.value;
   const [words, setWords] = useState("");
-  useEffect(() => setWords(row?.tags.join(" ") ?? ""), [row]);
+  useLayoutEffect(() => setWords(row?.tags.join(" ") ?? ""), [row]); // before the user can type
   if (!row) return null;
   const chosen = words.split(/[\s,]+/).filter(Boolean);
   const close = () => (tagged.value = null);

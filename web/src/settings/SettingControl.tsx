@@ -1,5 +1,5 @@
 /** One setting with a control for its type. A text is saved on Enter or blur, others on change. */
-import { useEffect, useId, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { SettingRow } from "../protocol";
@@ -14,7 +14,7 @@ export function SettingControl({ row, saved }: { row: SettingRow; saved: () => v
   const [text, setText] = useState(controlText(row));
   const [problem, setProblem] = useState("");
   const action = useAction(setProblem);
-  useEffect(() => setText(controlText(row)), [row.value]);
+  useLayoutEffect(() => setText(controlText(row)), [row.value]); // before the user can type
 
   const change = (value: string | null) =>
     action.run(async () => {

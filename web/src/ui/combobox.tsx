@@ -56,7 +56,7 @@ export function Combobox({
     loopFocus: true,
   });
   const api = zag.connect(service, normalizeProps);
-  // the machine itself hears this key only a frame after the list has opened
+  // the library handles this key only a frame after the list has opened
   const closeOnEscape = (event: KeyboardEvent) => event.key === "Escape" && api.setOpen(false);
   return (
     <div class="select" onKeyDown={closeOnEscape}>
