@@ -164,16 +164,20 @@ def test_a_driver_finds_old_rows_of_a_long_session():
 
 
 @pytest.mark.anyio
-async def test_a_rewind_in_a_long_session_removes_rows_that_were_written(tmp_path: Path):
+@pytest.mark.parametrize("places", [(4_001,), (4_001, 10_001)], ids=["rewound", "and undone"])
+async def test_a_rewind_in_a_long_session_changes_rows_that_were_written(
+    tmp_path: Path, places: tuple[int, ...]
+):
     known, _ = long_log(*LATE)
-    rewound = [event.fact for event in known] + [Rewound(to=4_001)]
+    count = len(known) + len(places)
     host = ScriptedHost()
-    host.tell(*rewound[:-1])
+    host.tell(*(event.fact for event in known))
 
     async def lines() -> AsyncIterator[bytes]:
         await anyio.wait_all_tasks_blocked()
-        host.tell(rewound[-1])
-        await anyio.wait_all_tasks_blocked()
+        for to in places:
+            host.tell(Rewound(to=to))
+            await anyio.wait_all_tasks_blocked()
         yield b'{"type":"shutdown"}'
 
     with (tmp_path / "output").open("wb") as output:
@@ -189,7 +193,7 @@ async def test_a_rewind_in_a_long_session_removes_rows_that_were_written(tmp_pat
         for gone in line["ts"] if line.get("event") == "messages_removed" else ():
             del rows[gone]
         rows |= {line["ts"]: line} if "say" in line or "ask" in line else {}
-    events = [event async for event in _first(host, len(rewound))]
+    events = [event async for event in _first(host, count)]
     assert [*rows.values()] == [as_message(row) for row in reduce(see, events, View()).messages]
 
 

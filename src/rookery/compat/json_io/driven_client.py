@@ -251,7 +251,7 @@ class EngineMessagesClient:
     async def _go_back(self, task: ShownTask, event: Event) -> None:
         assert isinstance(event.fact, Rewound)
         start, removed = task.sealed.cut(event.fact.to)
-        view = await view_at(self._host, task.task_id, start, event.fact.to)
+        view = await view_at(self._host, task.task_id, start, event.seq - 1)
         task.go_back(view, removed)
 
     def _on_end(self, task_id: str) -> None:
