@@ -1,9 +1,8 @@
 """A sandbox as on older systems."""
 
-from collections.abc import Sequence
-from typing import Any
+from msgspec.structs import replace
 
-from rookery.engine.ports.workspace import Launch
+from rookery.sandbox.layers import Layers
 from rookery.sandbox.sandbox import Sandbox
 
 
@@ -17,10 +16,8 @@ class WithoutSharedNetwork(Sandbox):
 class WithoutLandlock(Sandbox):
     """A sandbox on a kernel too old for Landlock."""
 
-    def launch(self, argv: Sequence[str], **kinds: Any) -> Launch:
-        launch = super().launch(argv, **kinds)
-        words = [*launch.argv]
-        while "write" in words[: -len(argv)]:
-            at = words.index("write")
-            del words[at : at + 2]
-        return Launch(tuple(words), launch.environment)
+    def _get_layers(self) -> Layers:
+        layers = super()._get_layers()
+        if not layers.able:
+            return layers
+        return replace(layers, state=replace(layers.state, kind="bubblewrap", landlock=0))
