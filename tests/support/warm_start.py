@@ -95,8 +95,9 @@ class WarmProcess:
         self.send_signal(signal.SIGTERM)
 
     def _hear(self, timeout: float | None) -> bytes:
-        ready, _, _ = select.select([self._link], [], [], timeout)
-        if not ready:
+        link = select.poll()  # not select: long runs have more than 1,024 open files
+        link.register(self._link, select.POLLIN)
+        if not link.poll(None if timeout is None else timeout * 1000):
             raise subprocess.TimeoutExpired("rookery", timeout or 0)
         said = self._link.recv(64)
         assert said, "the process that starts commands has ended"
