@@ -86,18 +86,21 @@ def test_an_editor_that_loads_a_session_gets_all_of_it_while_few_rows_are_kept()
 
 
 @pytest.mark.anyio
-async def test_a_rewind_to_before_what_is_shown_finds_what_was_shown_then():
-    known, _ = long_log(Rewound(to=4_001))
+async def test_a_rewind_to_before_what_is_shown_finds_what_was_shown_then_and_can_be_undone():
+    known, _ = long_log(Rewound(to=4_001), Rewound(to=9_500))
     host = ScriptedHost()
     host.tell(*(event.fact for event in known))
     events = [*known]
     for start in (0, 3_997):
         host.answer(AskViewStart, ViewStart(seq=start))
-        late = reduce(see, events[9_001:-1], View(start=9_001))
-        late = see(await view_before(host, "t1", late, events[-1]), events[-1])
-        whole = reduce(see, events, View())
-        assert [row.text for row in late.messages][-2:] == [row.text for row in whole.messages][-2:]
-        assert late.agent.state == whole.agent.state
+        late = reduce(see, events[9_001:-2], View(start=9_001))
+        whole = reduce(see, events[:-2], View())
+        for event in events[-2:]:
+            late, whole = see(await view_before(host, "t1", late, event), event), see(whole, event)
+            shown = [row.text for row in late.messages]
+            assert shown[-2:] == [row.text for row in whole.messages][-2:]
+            assert late.agent.state == whole.agent.state
+        assert shown[-1_000:] == [row.text for row in whole.messages][-1_000:]
 
 
 def test_the_rows_of_a_stored_session_are_compared_once():

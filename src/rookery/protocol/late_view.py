@@ -25,19 +25,20 @@ def goes_before(event: Event, view: View) -> bool:
 
 
 async def view_before(host: Host, task_id: str, view: View, event: Event) -> View:
-    """The view to fold an event into: this one, or for a rewind to before it, an earlier one."""
+    """The view to fold an event into: this one, or for a rewind to before it, one that begins
+    earlier. It knows the rows after that too, because the rewind may be undone."""
     if not goes_before(event, view):
         return view
     assert isinstance(event.fact, Rewound)
-    to = event.fact.to
-    return await view_at(host, task_id, view_from(await start_of(host, task_id, to)), to)
+    start = view_from(await start_of(host, task_id, event.fact.to))
+    return await view_at(host, task_id, start, event.seq - 1)
 
 
 async def view_at(host: Host, task_id: str, view: View, to: int) -> View:
     """The view after event `to`, from an earlier one."""
     async with aclosing(stored_events(host, task_id, view.seq, to)) as events:
         async for each in events:
-            view = see(view, each)
+            view = see(await view_before(host, task_id, view, each), each)
     return view
 
 
