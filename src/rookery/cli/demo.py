@@ -16,9 +16,8 @@ from rookery import NAME
 from rookery.app.local_host import Consent
 from rookery.app.model_choice import ModelChoice
 from rookery.cli.reports import TextReport
-from rookery.cli.run import run_client
+from rookery.cli.run import AttendedTask, run_client
 from rookery.cli.run_options import Run
-from rookery.cli.terminal_run import AttendedTask
 from rookery.core.commands import OpenTask
 from rookery.core.modes import Level
 from rookery.core.settings import Settings

@@ -1,6 +1,7 @@
 """One run, from checked options to an exit code.
 
-A host is opened for the client; both end on a signal or when the time is up. The clients that
+A host is opened for the client; both end on a signal or when the time is up. `AttendedTask` is the
+client for one task on a plain terminal, in a pipe or as JSON. The full screen and the clients that
 another program drives (`--stdin-prompt-stream`, `--json-io`) are imported only when they are
 chosen.
 """
@@ -8,49 +9,47 @@ chosen.
 import gc
 import logging
 import os
-import shlex
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    ExitStack,
-    contextmanager,
-    nullcontext,
-)
-from hashlib import sha256
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
+from anyio.abc import TaskGroup
 
-from rookery import NAME
 from rookery.app.local_host import open_host
 from rookery.app.model_choice import NoKey
+from rookery.cli.first_run import note
 from rookery.cli.options import FrontEnd, Options
-from rookery.cli.reports import children_of, exit_code, open_report
+from rookery.cli.reports import RunReport, TextReport, children_of, exit_code, open_report
 from rookery.cli.run_options import Run, prepare
-from rookery.cli.terminal_run import AttendedTask
-from rookery.core.commands import ReopenTask
+from rookery.core.commands import Cancel, ReopenTask
 from rookery.core.facts import Event
-from rookery.core.settings_sections import UiSettings
+from rookery.core.modes import Level
 from rookery.core.text.terminal_text import harmless
-from rookery.errors import RookeryError, StorageError, first_error
-from rookery.platform.user_folders import (
-    Places,
-    find_places,
-    sweep_temporary_places,
-    temporary_places,
+from rookery.errors import CommandRejected, RookeryError, StorageError, first_error
+from rookery.platform.user_folders import find_places, sweep_temporary_places, temporary_places
+from rookery.protocol.attend import (
+    Display,
+    Displays,
+    Fate,
+    Focus,
+    Interrupts,
+    Responder,
+    RunEnd,
+    attend,
+    never,
 )
-from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
+from rookery.protocol.outcomes import RunVerdict, Unattended, UntilFirstFailure, leave_at_failure
 from rookery.storage.sessions import TaskStore
 
 if TYPE_CHECKING:
     from rookery.app.extra_tools import GivenByClient
-    from rookery.tui.app import FullScreen, LastSession
+    from rookery.plain.keyboard import Keyboard
+    from rookery.protocol.client_commands import Vocabulary
 
 KILLED_BY = 128
 """Added to the signal that ended the run."""
@@ -179,9 +178,6 @@ class _SignalHandler:
             scope.cancel()
 
 
-HISTORY = "input-history.json"
-DRAFTS = "drafts"
-THEMES = "themes"
 NO_SCREEN = (
     "note: Textual is not installed; using the plain client. To install it: pip install textual"
 )
@@ -191,7 +187,7 @@ def run_session(options: Options) -> int:
     options.check()
     options.check_driver()
     standard = find_places(os.environ)
-    with _places(options, standard) as places:
+    with temporary_places(standard) if options.ephemeral else nullcontext(standard) as places:
         store = TaskStore(places)
         store.sweep()
         run = prepare(options, places, store)
@@ -204,6 +200,8 @@ def run_session(options: Options) -> int:
 def _run_front_end(run: Run, options: Options) -> int:
     match options.front_end:
         case FrontEnd.SCREEN:
+            from rookery.cli.screen_run import FullScreenClient
+
             client = FullScreenClient(run, options)
             code = run_client(run, client)
             return 0 if client.left and code < KILLED_BY else code
@@ -216,10 +214,6 @@ def _run_front_end(run: Run, options: Options) -> int:
                 print(NO_SCREEN, file=sys.stderr)
             with open_report(run, options) as report:
                 return run_client(run, AttendedTask(run, report))
-
-
-def _places(options: Options, standard: Places) -> AbstractContextManager[Places]:
-    return temporary_places(standard) if options.ephemeral else nullcontext(standard)
 
 
 def run_control_stream(run: Run, options: Options) -> int:
@@ -281,105 +275,112 @@ def _print_error(sentence: str) -> None:
     print(f"Error: {harmless(sentence)}", file=sys.stderr)
 
 
-class FullScreenClient:
-    """The full-screen client. It ends when the user leaves."""
+class AttendedTask:
+    """A client that ends when its task does."""
 
-    def __init__(self, run: Run, options: Options) -> None:
+    def __init__(self, run: Run, report: RunReport) -> None:
         self._run = run
-        self._options = options
-        self.left = False
-        """The user left on purpose."""
-        self._app: FullScreen | None = None
-        self._last: LastSession | None = None
+        self._report = report
+        self._interrupts = Interrupts()
+        self._focus = Focus(run.task_id)
+        self._keyboard: Keyboard | None = None
+        self._verdict = RunVerdict(
+            automatic=run.consent.level is Level.AUTO, planning=run.consent.level is Level.PLAN
+        )
 
     async def run(self, host: Host) -> RunEnd:
-        self._app = app = self._new_app(host)
+        run = self._run
+        assert run.first
+        await host.send(run.first)
+        for sentence in filter(None, run.notes):
+            note(sentence)
+        self._report.begin()
         async with anyio.create_task_group() as group:
-            group.start_soon(_leave_when_cancelled, app)
-            # the app restores the terminal at its end, which must not be cancelled
-            with anyio.CancelScope(shield=True):
-                end = await app.run_async()
+            group.start_soon(self._report.beat)
+            respond, watching = await self._responder(host, group)
+            ends_early = run.settings.exit_on_error
+            display = self._report.display
+            end = await attend(
+                host,
+                run.task_id,
+                display=Displays(
+                    UntilFirstFailure(display) if ends_early else display,
+                    self._interrupts,
+                    watching,
+                    self._verdict,
+                ),
+                respond=respond,
+                after=run.after,
+                focus=self._focus,
+                until=leave_at_failure if ends_early else never,
+            )
             group.cancel_scope.cancel()
-        self._last = app.last_session if app.has_opened else None
-        if app.crash:
-            raise app.crash
-        self.left = end is not None and end.fate is Fate.LEFT
-        return end or RunEnd(Fate.LEFT, code="task_aborted")
-
-    def _new_app(self, host: Host) -> "FullScreen":
-        from rookery.tui.app import FullScreen
-        from rookery.tui.input_files import DraftFile, InputHistory
-        from rookery.tui.task_controller import StartOptions
-        from rookery.tui.terminal_driver import ScreenDriver
-
-        ui = self._run.settings.ui
-        themes = self._run.places.config / THEMES
-        theme, problem = _theme_of(ui, themes)
-        opening = StartOptions(
-            first=self._run.first,
-            first_message=self._run.opening,
-            draft=self._run.draft,
-            mode=self._run.settings.mode,
-            once=ui.oneshot,
-            home=str(Path.home()),
-            theme=theme,
-            themes=themes,
-            problem=problem,
-            vim=ui.keys == "vim",
-            status_line=ui.status_line,
-            status_command=ui.status_command,
-            notify=ui.notify,
-            suggestion_seconds=self._run.patience,
-            unfolded=self._run.verbose,
-            command="tasks" if self._run.picks_session else "",
-        )
-        if ui.colour == "never":
-            os.environ["NO_COLOR"] = "1"  # Textual has no other switch
-        places = self._run.places
-        name = sha256(os.fsencode(self._run.workspace)).hexdigest()[:16]
-        draft = DraftFile(places.state / DRAFTS, name)
-        history = InputHistory(places.state / HISTORY, draft)
-        return FullScreen(host, opening, history, ScreenDriver)
+        return self._verdict.judged(end) if run.once or not run.person else end
 
     async def on_interrupt(self, host: Host) -> bool:
-        return self._app is not None and self._app.is_editing
+        if self._keyboard:
+            self._keyboard.forget()
+        if not self._run.person or self._interrupts.second():
+            return False
+        try:
+            await host.send(Cancel(task_id=self._run.task_id))
+        except CommandRejected:
+            return False
+        return True
 
     def report_end(self, end: RunEnd) -> None:
-        """Print what matters once more, because the screen is gone."""
-        if end.reason:
-            print(harmless(end.reason), file=sys.stderr)
-        if self._last is None:
-            return
-        if self._last.answer:
-            print(harmless(self._last.answer))
-        if not self._options.ephemeral:
-            print(*_ways_back(self._last, self._run.workspace_flag), sep="\n")
+        self._report.end(end)
+
+    async def _responder(self, host: Host, group: TaskGroup) -> tuple[Responder, Display]:
+        """Return who answers questions, and the display it needs to follow the task."""
+        run, report = self._run, self._report
+        if not run.person:
+            unattended = Unattended(
+                run.opening,
+                automatic=run.consent.level is Level.AUTO,
+                seconds=run.patience,
+                keeps_mode=bool(run.consent.mode),
+            )
+            return unattended, unattended
+        assert isinstance(report, TextReport)
+        from rookery.plain.client_lines import ClientLines
+        from rookery.plain.keyboard import Keyboard
+        from rookery.plain.prompter import Prompter
+        from rookery.protocol.client_commands import SlashLines
+
+        known = await _vocabulary(run, host)
+        slash = SlashLines(run.task_id, run.stored, known, level=run.consent.level)
+        lines = ClientLines(host, slash, report.screen, self._focus)
+        self._keyboard = keyboard = Keyboard(sys.stdin.fileno(), lines.send)
+        group.start_soon(keyboard.run)
+        prompter = Prompter(
+            keyboard,
+            report.screen,
+            opening=run.opening,
+            handle_line=lines.run,
+            patience=lambda: run.patience if slash.level is Level.AUTO else None,
+            keeps_mode=bool(run.consent.mode),
+            level=lambda: slash.level,
+        )
+        return prompter, lines
 
 
-def _theme_of(ui: UiSettings, folder: Path) -> tuple[str, str]:
-    """The name of the theme, and why it is not the one that was chosen."""
-    from rookery.tui.terminal_driver import is_light
-    from rookery.tui.theme import DARK, LIGHT, ThemeError, find_theme
+async def _vocabulary(run: Run, host: Host) -> "Vocabulary":
+    from rookery.app.briefing import project_names
+    from rookery.core.queries import AskIntents, AskModels
+    from rookery.protocol.client_commands import Vocabulary
 
-    chosen, problem = ui.look if ui.theme == "auto" else ui.theme, ""
-    try:
-        if chosen != "auto":
-            return find_theme(chosen, folder).name, ""
-    except ThemeError as error:
-        problem = str(error)
-    return LIGHT if is_light(os.environ) else DARK, problem
-
-
-def _ways_back(last: "LastSession", flags: Sequence[str]) -> Iterator[str]:
-    """How to continue: now, and later by the session's id."""
-    cost = f"${last.cost:.2f} so far. " if last.cost else ""
-    yield f"\n{cost}To continue: {shlex.join([NAME, '-c', *flags])}"
-    if last.id:
-        yield f"Later: {shlex.join([NAME, '--resume', last.id, *flags])}"
-
-
-async def _leave_when_cancelled(app: "FullScreen") -> None:
-    try:
-        await anyio.sleep_forever()
-    finally:
-        app.exit()
+    known = project_names(
+        run.places,
+        run.workspace,
+        trusted=run.consent.trusted,
+        other_agents=run.settings.context.other_agents,
+    )
+    return Vocabulary(
+        commands=known.commands,
+        modes=known.modes,
+        models=[(each.provider, each.model) for each in await host.query(AskModels())],
+        intents=[
+            (each.id, each.name) for each in await host.query(AskIntents()) if not each.problem
+        ],
+    )

@@ -19,8 +19,7 @@ from rookery import NAME
 from rookery.app.briefing import workspace_files
 from rookery.cli.command_line import folder_option
 from rookery.cli.reports import Exit
-from rookery.cli.run import run_client
-from rookery.cli.terminal_run import AttendedTask
+from rookery.cli.run import AttendedTask, run_client
 from rookery.core.facts import Event, IntentCleared, IntentSelected, TaskOpened
 from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.protected_paths import holds_secrets

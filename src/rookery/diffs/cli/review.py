@@ -15,9 +15,8 @@ from rookery import NAME
 from rookery.app.briefing import workspace_files
 from rookery.cli.command_line import folder_option
 from rookery.cli.reports import Exit, RunReport
-from rookery.cli.run import run_client
+from rookery.cli.run import AttendedTask, run_client
 from rookery.cli.run_options import Run
-from rookery.cli.terminal_run import AttendedTask
 from rookery.core.asks import AskKind
 from rookery.core.commands import OpenTask
 from rookery.core.facts import Asked
