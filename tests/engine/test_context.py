@@ -31,7 +31,6 @@ from rookery.core.folds.history import Turn, history
 from rookery.core.folds.task_record import TaskRecord
 from rookery.core.limits import FailureKind, Limits
 from rookery.core.next_step import CallModel, Remind, Shorten, TurnRules, next_step
-from rookery.core.tokens import weight
 from rookery.engine.context import Context, Equipment, size
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.model import (
@@ -42,6 +41,7 @@ from rookery.engine.ports.model import (
     TextChunk,
     ToolSpec,
     UsageChunk,
+    weight,
 )
 from rookery.errors import ProviderError
 

@@ -20,7 +20,7 @@ from rookery.core.instructions import Rule
 from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.queries import ContextPart, KnownContext
 from rookery.core.settings import Settings
-from rookery.core.tokens import text_weight, weight
+from rookery.engine.ports.model import text_weight, weight
 from rookery.governance.layout import known_trust_file
 from rookery.platform.paths import visible
 from rookery.prompting.system_prompt import mode_row, rule_text, skill_row

@@ -39,17 +39,21 @@ from rookery.core.replies import (
     SUMMARISED,
     environment_details,
 )
-from rookery.core.tokens import Scale, TokenRoom, room, text_weight, weight
 from rookery.engine.event_log import EventLog
 from rookery.engine.model_turn import Turnstile
 from rookery.engine.ports.hooks import SessionHook
 from rookery.engine.ports.model import (
     ModelRequest,
     Provider,
+    Scale,
     StopChunk,
     TextChunk,
+    TokenRoom,
     ToolSpec,
     UsageChunk,
+    room,
+    text_weight,
+    weight,
 )
 from rookery.errors import ProviderError
 

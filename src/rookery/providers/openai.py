@@ -14,12 +14,12 @@ from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResu
 from rookery.core.facts import StopReason, Usage
 from rookery.core.folds.history import Turn
 from rookery.core.limits import Effort
-from rookery.core.tokens import Repeated
 from rookery.engine.ports.model import (
     CallChunk,
     Chunk,
     ModelInfo,
     ModelRequest,
+    Repeated,
     StopChunk,
     TextChunk,
     ThinkingChunk,

@@ -17,8 +17,7 @@ from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResu
 from rookery.core.facts import StopReason
 from rookery.core.folds.history import Turn
 from rookery.core.text.characters import whole_values
-from rookery.core.tokens import Repeated
-from rookery.engine.ports.model import ModelRequest
+from rookery.engine.ports.model import ModelRequest, Repeated
 from rookery.first_use import lazy_pattern
 
 _BOM = b"\xef\xbb\xbf"

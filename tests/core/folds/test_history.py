@@ -25,7 +25,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.history import Conversation, Turn, history
 from rookery.core.replies import CALL_TAKEN_BACK, CALL_UNDONE, NEVER_RUN, user_message
-from rookery.core.tokens import Scale, weight
+from rookery.engine.ports.model import Scale, weight
 from support.sample_logs import ANY_LOG, log
 
 READ = ToolCall(id="c1", name="read_file", arguments={"path": "a"})

@@ -19,9 +19,8 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.folds.task_record import fold
-from rookery.core.folds.task_state import TaskState
+from rookery.core.folds.task_state import PER_BYTE, TaskState
 from rookery.core.limits import FailureKind
-from rookery.core.tokens import PER_BYTE
 
 
 def state_after(*facts: Fact) -> TaskState:

@@ -1,5 +1,10 @@
-"""What the loop needs to know about a task, and how facts change it."""
+"""What the loop needs to know about a task, and how facts change it.
 
+Tokens per byte are learnt from the usage that the provider reports, and the size of the context
+window from its messages about too many.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -27,9 +32,13 @@ from rookery.core.folds.run_tallies import spent_with, spent_without
 from rookery.core.instructions import points_somewhere
 from rookery.core.limits import Effort
 from rookery.core.modes import Level
-from rookery.core.tokens import PER_BYTE, learnt, overflow_in, window_after
 from rookery.core.tool_traits import DELEGATION
 
+PER_BYTE = 1 / 3.2
+"""Used until the provider has reported usage. Code has more tokens than prose."""
+LEAST_PER_BYTE, MOST_PER_BYTE = 0.15, 2.0
+WORTH_LEARNING = 1_000
+"""Requests with fewer bytes say little about tokens per byte."""
 REMEMBERED_CALLS = 18
 PLANNING = "architect"
 """The mode whose results are plans."""
@@ -297,3 +306,68 @@ def _with_plan(state: TaskState, answer: Answered) -> TaskState:
     state = replace(state, completion=None, words=None, proposal=False, failure=None, failures=0)
     steps = plan_steps(answer.text) or state.todos
     return replace(state, plan=answer.text, level=answer.level, todos=steps)
+
+
+# ── tokens ────────────────────────────────────────────────────────────────────────────────────
+
+SMALLEST_WINDOW = 1_000
+"""No model has a smaller context window, so a smaller number means something else."""
+GUESSES = (0.6, 0.3, 0.1)
+"""Share of a refused request that is assumed to fit, at the first and later refusals."""
+SMALLEST_GUESS = 4_000
+"""Tools and rules alone need almost this much and cannot be cut."""
+
+_NUMBER = r"(\d[\d,_.]{0,11}\d|\d)"
+# compiled when they are first used: there are many, and few runs need them
+_LIMITS = (
+    rf"maximum context length (?:is|of) {_NUMBER}",
+    rf"> {_NUMBER} maximum",
+    rf"exceeds? [a-z ]{{0,40}}(?:limit|size|window|length)\D{{0,20}}{_NUMBER}",
+    rf"maximum number of tokens allowed \(?{_NUMBER}",
+    rf"(?:available )?context size \(?{_NUMBER}",
+    rf"maximum (?:allowed )?input length (?:of |is )?{_NUMBER}",
+    rf"n_ctx\D{{0,6}}{_NUMBER}",
+    rf"limit (?:is|of) {_NUMBER}",
+)
+_USED = (
+    rf"{_NUMBER} in the messages",
+    rf"resulted in {_NUMBER} tokens",
+    rf"(?:you )?requested (?:about )?{_NUMBER} tokens",
+    rf"{_NUMBER} tokens > ",
+    rf"input token count \(?{_NUMBER}",
+    rf"request \(?{_NUMBER} tokens",
+    rf"n_prompt_tokens\D{{0,6}}{_NUMBER}",
+    rf"your (?:input|prompt|messages?) (?:has|is|contains?) {_NUMBER}",
+)
+
+
+def learnt(per_byte: float, size: int, tokens: int) -> float:
+    """Tokens per byte after learning that `size` bytes were `tokens` tokens."""
+    if size < WORTH_LEARNING or tokens <= 0:
+        return per_byte
+    return min(max(tokens / size, LEAST_PER_BYTE), MOST_PER_BYTE)
+
+
+class Overflow(Struct, frozen=True):
+    """Tokens that fit and tokens that were sent; 0 if not reported."""
+
+    limit: int = 0
+    used: int = 0
+
+
+def overflow_in(message: str) -> Overflow:
+    return Overflow(_first(_LIMITS, message), _first(_USED, message))
+
+
+def window_after(said: Overflow, sent: float, cuts: int) -> int:
+    """The context window after a refusal of `sent` tokens: the provider's number, or a guess."""
+    if said.limit >= SMALLEST_WINDOW:
+        return said.limit
+    return max(int(sent * GUESSES[min(cuts, len(GUESSES) - 1)]), SMALLEST_GUESS)
+
+
+def _first(patterns: tuple[str, ...], message: str) -> int:
+    for pattern in patterns:
+        if found := re.search(pattern, message[:4096], re.IGNORECASE):
+            return int(re.sub(r"\D", "", found[1]))
+    return 0

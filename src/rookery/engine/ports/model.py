@@ -1,15 +1,26 @@
-"""Requests to a model, and the chunks of its answer."""
+"""Requests to a model, their size, and the chunks of its answer.
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+Text is measured in UTF-8 bytes, which match tokens across languages better than characters do.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from operator import is_
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import StopReason, Usage
 from rookery.core.folds.history import Turn
-from rookery.core.tokens import text_weight
+
+OF_A_PICTURE = 1_600 * 3
+"""Bytes that an image counts as."""
+AROUND_A_BLOCK = 12
+
+T = TypeVar("T")
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
@@ -120,3 +131,77 @@ class Provider(Protocol):
         Raises `ProviderError`, on entering or while iterating, and nothing else. Never retries.
         """
         ...
+
+
+# ── the size of a request ─────────────────────────────────────────────────────────────────────
+
+
+class TokenRoom(Struct, frozen=True):
+    """A model's context: `window` tokens, of which `answer` are reserved for the answer."""
+
+    window: int
+    answer: int
+
+    @property
+    def request(self) -> int:
+        """Tokens available for a request, with a reserve because the count is an estimate."""
+        return max(self.window * 9 // 10 - self.answer, self.window // 5)
+
+
+def room(window: int, most_output: int) -> TokenRoom:
+    """The answer gets the model's largest output, or a fifth of a small window."""
+    return TokenRoom(window, min(most_output, max(window // 5, 1)))
+
+
+def weight(turns: Iterable[Turn]) -> int:
+    """The bytes of a conversation."""
+    return sum(_weight(block) for turn in turns for block in turn.blocks)
+
+
+class Repeated(Generic[T]):
+    """Results for the turns of the last request. The next request repeats its turns and adds some,
+    so only the new turns are computed."""
+
+    def __init__(self) -> None:
+        self._how: Hashable = None
+        self._turns: list[Turn] = []
+        self._made: list[T] = []
+
+    def make(
+        self, make: Callable[[Turn], T], turns: Sequence[Turn], how: Hashable = None
+    ) -> Sequence[T]:
+        """Return `make(turn)` for each turn. It must depend only on the turn and `how`."""
+        same = [*map(is_, self._turns, turns), False].index(False) if how == self._how else 0
+        made = [make(turn) for turn in turns[same:]]
+        self._how, self._turns[same:], self._made[same:] = how, turns[same:], made
+        return self._made
+
+
+class Scale:
+    """Measures a growing conversation: an unchanged turn is measured once."""
+
+    def __init__(self) -> None:
+        self._weighed = Repeated[int]()
+
+    def weight(self, turns: Sequence[Turn]) -> int:
+        """The same as `weight`."""
+        return sum(self._weighed.make(lambda turn: weight([turn]), turns))
+
+
+def _weight(block: Block) -> int:
+    match block:
+        case Text(text=text):
+            return AROUND_A_BLOCK + text_weight(text)
+        case Thinking(text=text, signature=signature):
+            return AROUND_A_BLOCK + text_weight(text) + len(signature)
+        case Image():
+            return OF_A_PICTURE
+        case ToolCall(id=id, name=name, arguments=arguments):
+            spelled = json.dumps(dict(arguments), ensure_ascii=False, default=str)
+            return AROUND_A_BLOCK + len(id) + len(name) + text_weight(spelled)
+        case ToolResult(call_id=id, text=text, images=images):
+            return AROUND_A_BLOCK + len(id) + text_weight(text) + OF_A_PICTURE * len(images)
+
+
+def text_weight(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
