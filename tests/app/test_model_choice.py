@@ -20,7 +20,7 @@ from rookery.app.open_models import Models, usable_models
 from rookery.cli.reports import Exit, exit_code_of
 from rookery.core.facts import FellBack
 from rookery.core.settings import Settings
-from rookery.core.text.output_preview import Hiding
+from rookery.core.text.terminal_text import Hiding
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
 from rookery.providers.catalogue import known_models

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.text.output_preview import HIDDEN, SHORTEST, Hiding
+from rookery.core.text.terminal_text import HIDDEN, SHORTEST, Hiding
 
 KEY = "sk-ant-0123456789"
 OTHER = 'token"with\\signs'

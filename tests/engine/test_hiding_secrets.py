@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from rookery.core.facts import Asked, CommandEnded, Ending, Fact, OutputStreamed, ToolFinished
 from rookery.core.limits import Limits
-from rookery.core.text.output_preview import HIDDEN, Hiding
+from rookery.core.text.terminal_text import HIDDEN, Hiding
 from rookery.engine.event_log import EventLog
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Family, HidingShell, TaskDeps

@@ -21,7 +21,7 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN, Group, Mode
-from rookery.core.text.output_preview import HIDDEN, Hiding
+from rookery.core.text.terminal_text import HIDDEN, Hiding
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from rookery.core.facts import Noted, OutputStreamed
-from rookery.core.text.output_preview import HIDDEN
+from rookery.core.text.terminal_text import HIDDEN
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, ToolError
 from rookery.mcp import received, use_mcp_tool

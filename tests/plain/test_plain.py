@@ -48,7 +48,7 @@ from rookery.core.facts import (
     Waiting,
 )
 from rookery.core.limits import FailureKind
-from rookery.core.text.output_preview import gap
+from rookery.core.text.terminal_text import gap
 from rookery.plain.display import PlainDisplay
 from rookery.plain.screen import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, Screen
 

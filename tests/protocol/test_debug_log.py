@@ -19,7 +19,7 @@ from rookery.core.facts import (
     RequestStarted,
     TaskOpened,
 )
-from rookery.core.text.output_preview import Hiding
+from rookery.core.text.terminal_text import Hiding
 from rookery.protocol.debug_log import open_debug_log
 
 

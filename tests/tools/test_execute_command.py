@@ -19,7 +19,7 @@ from rookery.core.facts import (
     OutputStreamed,
 )
 from rookery.core.limits import KIB, MIB, Limits
-from rookery.core.text.output_preview import lines_in_gap
+from rookery.core.text.terminal_text import lines_in_gap
 from rookery.engine.ports.actions import Outcome, Permit
 from rookery.engine.ports.workspace import CommandEnd
 from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError

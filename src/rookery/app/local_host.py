@@ -20,7 +20,7 @@ from rookery.app.open_models import Models, known_secrets
 from rookery.app.task_factory import make_task, parts_at
 from rookery.core.modes import Level
 from rookery.core.settings import Settings
-from rookery.core.text.output_preview import Hiding
+from rookery.core.text.terminal_text import Hiding
 from rookery.engine.engine import Engine
 from rookery.engine.model_turn import Pace
 from rookery.engine.ports.actions import Judgement

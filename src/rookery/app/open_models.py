@@ -21,7 +21,7 @@ from rookery.app.model_choice import (
 from rookery.core.facts import FellBack
 from rookery.core.limits import Effort
 from rookery.core.settings import Settings
-from rookery.core.text.output_preview import Hiding
+from rookery.core.text.terminal_text import Hiding
 from rookery.engine.ports.model import ModelInfo, Provider
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places, find_places

@@ -31,7 +31,7 @@ from rookery.core.limits import NOT_AT_ALL
 from rookery.core.modes import GUARD, KEPT, NO_SANDBOX, Level
 from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8
-from rookery.core.text.output_preview import Hiding
+from rookery.core.text.terminal_text import Hiding
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places
 from rookery.storage.sessions import TaskStore

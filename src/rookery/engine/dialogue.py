@@ -37,7 +37,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.modes import Level
-from rookery.core.text.output_preview import Hiding
+from rookery.core.text.terminal_text import Hiding
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.hooks import SessionHook
 from rookery.errors import CommandRejected

@@ -28,7 +28,7 @@ from rookery.core.folds.run_tallies import used_together
 from rookery.core.folds.task_state import TaskState
 from rookery.core.limits import Limits
 from rookery.core.next_step import TurnRules
-from rookery.core.text.output_preview import Hiding
+from rookery.core.text.terminal_text import Hiding
 from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.model_turn import Clock, Pace

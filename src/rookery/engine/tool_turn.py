@@ -34,7 +34,7 @@ from rookery.core.facts import (
 )
 from rookery.core.replies import ALLOWED_NOW, STOPPED_BY_USER, approved_with, failed
 from rookery.core.text.characters import hidden_marks, marked, marks_in, texts_in, unmarked
-from rookery.core.text.output_preview import HIDDEN, Hiding
+from rookery.core.text.terminal_text import HIDDEN, Hiding
 from rookery.core.tool_traits import ToolGroup
 from rookery.core.undo_plan import was_formatted
 from rookery.engine.event_log import EventLog

@@ -15,7 +15,7 @@ import msgspec
 
 from rookery import NAME
 from rookery.core.limits import MIB
-from rookery.core.text.output_preview import Hiding
+from rookery.core.text.terminal_text import Hiding
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.results import CLOSED, ServerFailure, error_text
 from rookery.mcp.server_sign_in import Credentials

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from rookery.core.limits import MIB
-from rookery.core.text.output_preview import Hiding
+from rookery.core.text.terminal_text import Hiding
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.received import ConnectionEnd, Flood, ServerMessages
 from rookery.mcp.results import ServerFailure, visible_line

@@ -51,8 +51,7 @@ from rookery.core.facts import (
 from rookery.core.folds.run_tallies import added
 from rookery.core.modes import GUARD, Level
 from rookery.core.replies import STOPPED_BY_USER, denied, new_problems, restored_files, sentence_in
-from rookery.core.text.output_preview import lines_in_gap
-from rookery.core.text.terminal_text import harmless, harmless_line
+from rookery.core.text.terminal_text import harmless, harmless_line, lines_in_gap
 from rookery.core.tool_traits import SPEAKING
 from rookery.first_use import lazy_pattern
 from rookery.plain.screen import LINE_LENGTH, OUTPUT_LINES, ModelText, OutputExcerpt, Screen

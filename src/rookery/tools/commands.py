@@ -16,7 +16,6 @@ from rookery.core.blocks import Image
 from rookery.core.facts import Answered, Ending
 from rookery.core.limits import KIB
 from rookery.core.replies import BLOCKED_FOR_NOW, user_message
-from rookery.core.text.output_preview import readable
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
@@ -81,8 +80,14 @@ def _read(artifacts: Artifacts, artifact_id: str, offset: int, limit: int) -> st
     first = 1 + _newlines_before(artifacts, artifact_id, offset)
     state = "COMPLETE" if end == size else f"TRUNCATED, continue at offset {end}"
     header = f"{artifact_id}: {size} bytes in all, here {offset} to {end}. {state}."
-    lines = readable(data.decode("utf-8", "replace")).removesuffix("\n").split("\n")
+    lines = _readable(data.decode("utf-8", "replace")).removesuffix("\n").split("\n")
     return "\n".join([header, *(f"{number} | {line}" for number, line in enumerate(lines, first))])
+
+
+def _readable(text: str) -> str:
+    from rookery.core.text.output_preview import readable
+
+    return readable(text)
 
 
 def _newlines_before(artifacts: Artifacts, artifact_id: str, offset: int) -> int:
@@ -100,7 +105,7 @@ def _search(artifacts: Artifacts, artifact_id: str, pattern: str, limit: int) ->
     cut = sum(len(f"{number}:{line}\n".encode()) for number, line in found) > limit
     shown = (found[:-1] or [_clipped(*found[0], limit)]) if cut else found
     header = f"{artifact_id}: {_counted(len(shown), cut=cut)} {sought}, at most {limit} bytes."
-    return "\n".join([header, *(f"{number} | {readable(line)}" for number, line in shown)])
+    return "\n".join([header, *(f"{number} | {_readable(line)}" for number, line in shown)])
 
 
 def _fault(pattern: str) -> str:

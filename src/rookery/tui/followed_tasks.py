@@ -36,7 +36,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.view import View, see, view_from
 from rookery.core.queries import ViewStart
-from rookery.core.text.output_preview import lines_in_gap
+from rookery.core.text.terminal_text import lines_in_gap
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
 from rookery.protocol.late_view import goes_before, start_of, stored_events

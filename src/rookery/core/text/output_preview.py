@@ -1,88 +1,18 @@
-"""A command's output as the model should see it: readable, bounded, without secrets.
+"""A command's output as the model should see it: readable and bounded.
 
 Output comes in pieces that end anywhere, may be endless and may not be text. `Cleaner` turns them
 into plain text much as a terminal would show it. `Preview` keeps the beginning and the end. Both
-use constant memory. `Hiding` removes known secrets, also across pieces. Short secrets are left,
-because they would match ordinary words.
+use constant memory.
 """
 
-import json
-import re
-from collections.abc import Iterable
 from itertools import groupby
 
 from rookery.first_use import lazy_pattern
-
-SHORTEST = 12
-HIDDEN = "[secret hidden]"
-"""Replaces a secret."""
-
-
-class Hiding:
-    """Removes known secrets from text."""
-
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._secrets: list[str] = []
-        self.add(secrets)
-
-    def add(self, secrets: Iterable[str]) -> None:
-        known = {secret for secret in secrets if len(secret) >= SHORTEST}
-        known |= {json.dumps(secret)[1:-1] for secret in known}  # as it stands in a payload
-        # of two secrets that begin alike, the longer one
-        self._secrets = sorted(known.union(self._secrets), key=len, reverse=True)
-        found = "|".join(map(re.escape, self._secrets))
-        self._found = re.compile(found) if found else None
-
-    def __call__(self, text: str) -> str:
-        return self._found.sub(HIDDEN, text) if self._found else text
-
-    def stream(self) -> "HidingStream":
-        return HidingStream(self)
-
-    def begun_in(self, text: str) -> int:
-        """The number of trailing characters that may start a secret."""
-        longest = max(map(len, self._secrets), default=1) - 1
-        end = text[-longest:] if longest else ""
-        return max(
-            (
-                len(end) - at
-                for secret in self._secrets
-                for at in _places(secret[0], end)
-                if secret.startswith(end[at:])
-            ),
-            default=0,
-        )
-
-
-class HidingStream:
-    """The same for streamed text. A possible start of a secret is held back until the next
-    piece."""
-
-    def __init__(self, hide: Hiding) -> None:
-        self._hide = hide
-        self._held = ""
-
-    def add(self, piece: str) -> str:
-        """Return the part of the text so far that cannot be part of a secret any more."""
-        text = self._hide(self._held + piece)
-        at = len(text) - self._hide.begun_in(text)
-        self._held = text[at:]
-        return text[:at]
-
-    def finish(self) -> str:
-        rest, self._held = self._held, ""
-        return rest
-
-
-def _places(character: str, text: str) -> Iterable[int]:
-    return (match.start() for match in re.finditer(re.escape(character), text))
-
 
 LONGEST_LINE = 4096
 """Characters after which an unfinished line is emitted and can no longer be overwritten."""
 LONGEST_ESCAPE = 1024
 
-_GAP = lazy_pattern(r"\[… (\d+) lines, \d+ characters not shown …\]\n")
 _ESCAPE = lazy_pattern(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor movements
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # commands to the terminal: titles, links, clipboard
@@ -168,17 +98,6 @@ class Preview:
         head, tail = (part.decode("utf-8", "ignore") for part in (self._head, self._tail))
         omitted = self.total - len(head.encode()) - len(tail.encode())
         return f"{collapsed(head)}\n[… {omitted} bytes omitted …]\n{collapsed(tail)}"
-
-
-def gap(lines: int, characters: int) -> str:
-    """A line in place of output that is not shown live."""
-    return f"[… {lines} lines, {characters} characters not shown …]\n"
-
-
-def lines_in_gap(text: str) -> int | None:
-    """The number of lines such a line stands for; None for other text."""
-    found = _GAP.fullmatch(text)
-    return int(found[1]) if found else None
 
 
 def readable(text: str) -> str:

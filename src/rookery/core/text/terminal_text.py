@@ -1,8 +1,13 @@
-"""Makes text safe and readable for a terminal."""
+"""Makes text safe and readable for a terminal, and hides known secrets.
 
+`Hiding` removes secrets also from text that comes in pieces. Short secrets are left, because they
+would match ordinary words.
+"""
+
+import json
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -244,3 +249,82 @@ def aligned(
 def _padded(cell: str, width: int, *, right: bool) -> str:
     space = " " * (width - cells_of(cell))
     return space + cell if right else cell + space
+
+
+_GAP = lazy_pattern(r"\[… (\d+) lines, \d+ characters not shown …\]\n")
+
+
+def gap(lines: int, characters: int) -> str:
+    """A line in place of output that is not shown live."""
+    return f"[… {lines} lines, {characters} characters not shown …]\n"
+
+
+def lines_in_gap(text: str) -> int | None:
+    """The number of lines such a line stands for; None for other text."""
+    found = _GAP.fullmatch(text)
+    return int(found[1]) if found else None
+
+
+SHORTEST = 12
+HIDDEN = "[secret hidden]"
+"""Replaces a secret."""
+
+
+class Hiding:
+    """Removes known secrets from text."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets: list[str] = []
+        self.add(secrets)
+
+    def add(self, secrets: Iterable[str]) -> None:
+        known = {secret for secret in secrets if len(secret) >= SHORTEST}
+        known |= {json.dumps(secret)[1:-1] for secret in known}  # as it stands in a payload
+        # of two secrets that begin alike, the longer one
+        self._secrets = sorted(known.union(self._secrets), key=len, reverse=True)
+        found = "|".join(map(re.escape, self._secrets))
+        self._found = re.compile(found) if found else None
+
+    def __call__(self, text: str) -> str:
+        return self._found.sub(HIDDEN, text) if self._found else text
+
+    def stream(self) -> "HidingStream":
+        return HidingStream(self)
+
+    def begun_in(self, text: str) -> int:
+        """The number of trailing characters that may start a secret."""
+        longest = max(map(len, self._secrets), default=1) - 1
+        end = text[-longest:] if longest else ""
+        return max(
+            (
+                len(end) - at
+                for secret in self._secrets
+                for at in _places(secret[0], end)
+                if secret.startswith(end[at:])
+            ),
+            default=0,
+        )
+
+
+class HidingStream:
+    """The same for streamed text. A possible start of a secret is held back until the next
+    piece."""
+
+    def __init__(self, hide: Hiding) -> None:
+        self._hide = hide
+        self._held = ""
+
+    def add(self, piece: str) -> str:
+        """Return the part of the text so far that cannot be part of a secret any more."""
+        text = self._hide(self._held + piece)
+        at = len(text) - self._hide.begun_in(text)
+        self._held = text[at:]
+        return text[:at]
+
+    def finish(self) -> str:
+        rest, self._held = self._held, ""
+        return rest
+
+
+def _places(character: str, text: str) -> Iterable[int]:
+    return (match.start() for match in re.finditer(re.escape(character), text))

@@ -18,7 +18,8 @@ from rookery.core.facts import (
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.replies import BLOCKED, OWN_LOCALHOST
 from rookery.core.text.characters import marked
-from rookery.core.text.output_preview import Cleaner, Preview, gap
+from rookery.core.text.output_preview import Cleaner, Preview
+from rookery.core.text.terminal_text import gap
 from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.tool import Offer, ToolContext
 from rookery.engine.ports.workspace import Artifact, CommandEnd, CommandState, RunningCommand
