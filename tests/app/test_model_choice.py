@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from rookery.app.listed_models import usable_models
 from rookery.app.model_choice import (
     BY_KEY,
     ModelChoice,
+    Models,
     NoKey,
     assumption,
     choice_without_flags,
@@ -16,7 +18,6 @@ from rookery.app.model_choice import (
     named_model,
     own_address,
 )
-from rookery.app.open_models import Models, usable_models
 from rookery.cli.reports import Exit, exit_code_of
 from rookery.core.facts import FellBack
 from rookery.core.settings import Settings

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rookery.app.model_choice import ModelChoice
-from rookery.app.open_models import SearchChoice
+from rookery.app.search_choice import SearchChoice
 from rookery.core.limits import Limits
 from rookery.core.settings import Settings
 from rookery.core.settings_sections import WebSearchEngine, WebSettings

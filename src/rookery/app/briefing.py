@@ -13,7 +13,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.app.open_models import Models
+from rookery.app.model_choice import Models
 from rookery.core.event_list import newest
 from rookery.core.facts import Gathered, ToolFinished, ToolStarted
 from rookery.core.folds.task_state import TaskState

@@ -189,7 +189,7 @@ def _with_web(
 
         problems += faulty_entries(settings.web.hosts, "web.hosts")
     if network and (settings.web.search or model.provider in SEARCHING):
-        from rookery.app.open_models import SearchChoice
+        from rookery.app.search_choice import SearchChoice
 
         search = SearchChoice(settings, model, places.keys_file, limits)
         if search.problem:

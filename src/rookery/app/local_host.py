@@ -15,8 +15,7 @@ from rookery.app import use_declared_tools
 from rookery.app.briefing import Briefing, workspace_files
 from rookery.app.extra_tools import Browsers, ExtraTools, GivenByClient, open_extra_tools
 from rookery.app.host import Contents, LocalHost, SystemClock, observed
-from rookery.app.model_choice import ModelChoice
-from rookery.app.open_models import Models, known_secrets
+from rookery.app.model_choice import ModelChoice, Models, known_secrets
 from rookery.app.task_factory import make_task, parts_at
 from rookery.core.modes import Level
 from rookery.core.settings import Settings

@@ -1,24 +1,28 @@
 """Which model a run calls: the one the user asked for, the default of the first provider with a
-key, or that of a mode. Also which models of this machine can be used without a key.
+key, or that of a mode. Its provider is opened when it is first needed, and again with a new key.
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import NAME
-from rookery.core.limits import CHOOSE_A_MODEL, NO_MODEL_CHOSEN
+from rookery.core.facts import FellBack
+from rookery.core.limits import CHOOSE_A_MODEL, Effort
 from rookery.core.settings import Settings
-from rookery.engine.ports.model import ModelInfo
+from rookery.core.text.terminal_text import Hiding
+from rookery.engine.ports.model import ModelInfo, Provider
 from rookery.errors import SettingsError
-from rookery.platform.user_folders import find_places
+from rookery.platform.user_folders import Places, find_places
 from rookery.providers.catalogue import find_model, is_known, known_models, takes_budget
 from rookery.providers.registry import (
     BASE_URLS,
@@ -30,15 +34,18 @@ from rookery.providers.registry import (
     NAMES,
     OTHER_KEY_VARIABLES,
     OTHER_NAMES,
+    SECRET_VARIABLES,
     URL_VARIABLES,
-    how_to_get_a_model,
+    OpenProvider,
     is_loopback,
     no_such_provider,
+    open_provider,
 )
-from rookery.storage.keys import Key, find_key
+from rookery.storage.keys import FLAG, Key, all_keys, ask_keyring_again, find_key, keys_version
 
 if TYPE_CHECKING:
-    pass
+    from rookery.core.queries import KnownModel
+    from rookery.providers.observed_server import ObservedServer
 
 BARE_ADDRESS = 2
 """Slashes in an address without a path."""
@@ -47,6 +54,8 @@ KEYS_OF_PROVIDERS = KEY_VARIABLES
 """The environment variable that holds the key of each provider."""
 FOUND_BY_KEY = BY_KEY
 """Providers that are chosen by their key alone."""
+Place: TypeAlias = "tuple[str, str, Effort]"
+"""Provider, model and reasoning effort; empty names mean the default."""
 
 
 class ModelChoice(Struct, frozen=True):
@@ -88,7 +97,9 @@ def choose_model(
         raise SettingsError("Give --provider with --api-key.")
     choice = choice_without_flags(settings, environ, keys_file)
     if choice is None:
-        raise NoKey(anyio.run(_no_model_help, environ))
+        from rookery.app.listed_models import no_model_help
+
+        raise NoKey(anyio.run(no_model_help, environ))
     return choice
 
 
@@ -232,17 +243,6 @@ def assumption(settings: Settings, choice: ModelChoice) -> str:
     )
 
 
-def listed_names(provider: str, base_url: str | None) -> Sequence[str]:
-    """The models in the list that was fetched last."""
-    file = find_places(os.environ).model_lists
-    if not file.exists():
-        return ()
-    from rookery.providers.model_cache import address_of, read_lists
-
-    known = read_lists(file).get(address_of(base_url or BASE_URLS[provider]))
-    return [model.id for model in known.models] if known else ()
-
-
 def supports_reasoning(settings: Settings, choice: ModelChoice) -> bool:
     info = facts_about(settings, choice.provider, choice.model, choice.base_url)
     return reasons(choice.provider, info)
@@ -252,54 +252,143 @@ def reasons(provider: str, info: ModelInfo) -> bool:
     return bool(info.thinking) or (provider in ("anthropic", "bedrock") and takes_budget(info))
 
 
-class LocalModel(Struct, frozen=True):
-    """A model that a server on this machine offers."""
+class Models:
+    """The open providers. The default one is opened first, others when a mode needs them."""
 
-    provider: str
-    model: str
+    def __init__(
+        self,
+        settings: Settings,
+        default: ModelChoice,
+        choose: Callable[[Settings], ModelChoice],
+        added: Mapping[str, Callable[[str], OpenProvider]] | None = None,
+        hide: Hiding | None = None,
+    ) -> None:
+        """`choose` finds the model and key for settings, `added` opens providers of a program or
+        a plug-in, `hide` learns new keys. Raises `SettingsError` if the default model is not
+        available."""
+        self._added = added or {}
+        self._settings = settings
+        self._choose = choose
+        self._default = default
+        self._watched: list[ObservedServer] = []
+        self._hide = hide or Hiding()
+        self._keys_file = find_places(os.environ).keys_file
+        self._keys = keys_version(self._keys_file)
+        usual = "", "", settings.reasoning_effort
+        self._choices: dict[Place, ModelChoice] = {usual: default}
+        self._open: dict[Place, OpenProvider] = {usual: self._open_provider(default, usual[2])}
+        self._replaced: list[OpenProvider] = []
+        """Providers with a key that was replaced; a request may still use them."""
+        self._notes: dict[ModelInfo, str] = {}
 
+    def of(self, provider: str, model: str, effort: Effort | None = None) -> OpenProvider:
+        """Return a provider; empty arguments mean the default. Raises `SettingsError` if it is
+        not available."""
+        if (version := keys_version(self._keys_file)) != self._keys:
+            self._keys = version
+            self._use_new_keys()
+        place = provider, model, effort or self._settings.reasoning_effort
+        if place not in self._open:
+            choice = self._choice(provider, model)
+            self._open[place] = self._open_provider(choice, place[2])
+            self._choices[place] = choice
+        return self._open[place]
 
-def running_models() -> list[LocalModel]:
-    """The models of all local servers. Blocks for a moment."""
-    from rookery.providers.listings import local_servers
+    def fall_back(self, place: int) -> FellBack:
+        """Open the fallback at this place, counted from 1; the result says if it is available."""
+        provider, model = named_model(self._settings.fallback[place - 1])
+        try:
+            self.of(provider, model)
+        except SettingsError as error:
+            return FellBack(place=place, provider=provider, model=model, problem=str(error))
+        return FellBack(place=place, provider=provider, model=model)
 
-    servers = anyio.run(local_servers)
-    return [LocalModel(each.provider, model) for each in servers for model in each.models]
+    def note_on(self, model: ModelInfo) -> str:
+        """The note on what is assumed of an unknown model; empty for others."""
+        if model not in self._notes:
+            choice = ModelChoice(model.provider, model.id, model.base_url or None, None)
+            self._notes[model] = assumption(self._settings, choice)
+        return self._notes[model]
 
+    async def known(self, *, local: bool) -> "tuple[KnownModel, ...]":
+        """List the default model, those of providers with a key, and those on this machine."""
+        from rookery.app.listed_models import known_models
 
-def server_address(settings: Settings, provider: str) -> str:
-    """The address of a provider's server on this machine; empty for other providers."""
-    from rookery.providers.listings import local_addresses
+        return await known_models(self._settings, self._default, self._choose, local=local)
 
-    own = own_address(settings, provider, os.environ)
-    return local_addresses(provider, own).get(provider, "")
+    async def aclose(self) -> None:
+        for provider in (*self._open.values(), *self._replaced):
+            await provider.aclose()
 
+    def _use_new_keys(self) -> None:
+        """Reopen providers whose key the user has stored anew, as after a rejected one."""
+        ask_keyring_again()
+        for place, old in list(self._choices.items()):
+            if old.provider not in KEY_VARIABLES or (old.key and old.key.source == FLAG):
+                continue
+            with suppress(SettingsError):  # a key that was removed: the open provider keeps it
+                wanted = settings_for(old.provider, old.model, self._settings, self._default)
+                key = self._choose(wanted).key
+                if key and (old.key is None or key.reveal() != old.key.reveal()):
+                    self._reopen(place, replace(old, key=key), key)
 
-def models_of(provider: str, address: str) -> list[str]:
-    """The models of one local server. Blocks for a moment."""
-    from rookery.providers.listings import local_servers
+    def _reopen(self, place: Place, choice: ModelChoice, key: Key) -> None:
+        self._hide.add([key.reveal()])
+        self._replaced.append(self._open[place])
+        self._open[place], self._choices[place] = self._open_provider(choice, place[2]), choice
+        if place[:2] == ("", ""):
+            self._default = choice
 
-    found = anyio.run(partial(local_servers, addresses={provider: address}))
-    return [model for server in found for model in server.models]
+    def _choice(self, provider: str, model: str) -> ModelChoice:
+        provider = provider or self._default.provider
+        if provider == self._default.provider and model:
+            return replace(self._default, model=model)
+        return self._choose(settings_for(provider, model, self._settings, self._default))
 
+    async def learn(self, provider: Provider) -> None:
+        """Ask a server on this machine what it knows of its model, the first time."""
+        for watched in self._watched:
+            if watched is provider:
+                await watched.ask_window()
 
-async def _no_model_help(environ: Mapping[str, str]) -> str:
-    """Say how to get a model. Most new users without a terminal see this first."""
-    from rookery.providers.listings import local_servers
-    from rookery.providers.model_files import local_files
+    def _open_provider(self, choice: ModelChoice, effort: Effort) -> OpenProvider:
+        provider = self._open_bare(choice, effort)
+        if choice.provider not in LOCAL:
+            return provider
+        from rookery.providers.observed_server import ObservedServer
 
-    for server in await local_servers():
-        if server.models:
-            return (
-                f"{NO_MODEL_CHOSEN}, but {server.provider} runs here. Use it with:\n"
-                f'  {NAME} --provider {server.provider} -m {server.models[0]} "your task"'
-            )
-    for file in local_files(environ):
-        return (
-            f"{NO_MODEL_CHOSEN}, but there is a model file from {file.source}. Use it with:\n"
-            f'  {NAME} --provider local -m {file.name} "your task"'
+        address = choice.base_url or BASE_URLS[choice.provider]
+        key = choice.key.reveal() if choice.key else ""
+        places = find_places(os.environ)
+        self._watched.append(ObservedServer(provider, address, key, places.model_probes))
+        return self._watched[-1]
+
+    def _open_bare(self, choice: ModelChoice, effort: Effort) -> OpenProvider:
+        if choice.provider in self._added:
+            return self._added[choice.provider](choice.model)
+        return open_provider(
+            choice.provider,
+            model=choice.model,
+            base_url=choice.base_url,
+            api_key=choice.key.reveal() if choice.key else "",
+            key_source=f"from {choice.key.source}" if choice.key else "",
+            limits=self._settings.as_limits(),
+            described=self._settings.models.get(choice.model, {}),
+            listed=listed_facts(choice.provider, choice.model, choice.base_url),
+            effort=effort,
         )
-    return (
-        "No model available: no key is set and no local server offers a model. "
-        f"Do one of these:\n{how_to_get_a_model()}"
-    )
+
+
+def settings_for(provider: str, model: str, settings: Settings, default: ModelChoice) -> Settings:
+    # a base_url in the settings belongs to the default provider
+    base_url = default.base_url if provider == default.provider else None
+    return replace(settings, provider=provider, model=model or None, base_url=base_url)
+
+
+def known_secrets(choice: ModelChoice, places: Places) -> Iterator[str]:
+    """Yield the secrets that must be removed from tool output."""
+    if choice.key:
+        yield choice.key.reveal()
+    if choice.base_url and (password := urlsplit(choice.base_url).password):
+        yield password
+    yield from all_keys(os.environ, SECRET_VARIABLES, places.keys_file)

@@ -9,8 +9,8 @@ import click
 from msgspec.structs import replace
 
 from rookery import NAME, VERSION
+from rookery.app.listed_models import usable_models
 from rookery.app.model_choice import ModelChoice
-from rookery.app.open_models import usable_models
 from rookery.cli.run_options import RunFolder
 from rookery.core.commands import OpenTask
 from rookery.core.modes import CYCLE, level_named

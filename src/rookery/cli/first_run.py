@@ -23,7 +23,7 @@ from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
 
 if TYPE_CHECKING:
-    from rookery.app.model_choice import LocalModel
+    from rookery.app.listed_models import LocalModel
 
 MOST_LOCAL = 3
 CHOOSE = f"No model is set up yet. Choose one. To look around without one: {NAME} demo"
@@ -52,7 +52,8 @@ def find_model(
 
 def _asked_model(settings: Settings, places: Places, error: NoKey) -> Settings:
     """Ask for a key, a sign-in or a local model. Raises the error if the user leaves."""
-    from rookery.app.model_choice import FOUND_BY_KEY, LocalModel, running_models
+    from rookery.app.listed_models import LocalModel, running_models
+    from rookery.app.model_choice import FOUND_BY_KEY
     from rookery.providers.cli.auth_command import ask_and_store_key
 
     chosen: str | LocalModel = settings.provider or ""
@@ -121,7 +122,7 @@ def _keep(file: Path, **values: str) -> None:
 def _with_local_model(settings: Settings, error: NoModelNamed) -> Settings:
     """Use the only model of a local server. Raises the error, with the models, if there are
     several."""
-    from rookery.app.model_choice import models_of, server_address
+    from rookery.app.listed_models import models_of, server_address
 
     provider = settings.provider or ""
     if not (address := server_address(settings, provider)):

@@ -10,8 +10,7 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from rookery.app.model_choice import ModelChoice, choose_model
-from rookery.app.open_models import Models
+from rookery.app.model_choice import ModelChoice, Models, choose_model
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.engine.ports.model import ModelInfo
