@@ -21,8 +21,9 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from run import machine, sync_seconds, table
 
-from rookery.app.local_host import Consent, open_host
+from rookery.app.local_host import open_host
 from rookery.app.model_choice import ModelChoice
+from rookery.app.task_hooks import Consent
 from rookery.core.commands import OpenTask
 from rookery.core.facts import Asked, AssistantSpoke, RequestStarted, ToolFinished
 from rookery.core.settings import Settings

@@ -12,8 +12,9 @@ import anyio.to_thread
 import pytest
 
 from rookery.app.host_queries import Answers
-from rookery.app.local_host import Consent, open_host
+from rookery.app.local_host import open_host
 from rookery.app.model_choice import ModelChoice, choose_model
+from rookery.app.task_hooks import Consent
 from rookery.core.asks import AskKind
 from rookery.core.commands import (
     Answer,

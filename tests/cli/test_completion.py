@@ -130,7 +130,7 @@ finally:
 """
 HEAVY = {
     *("anyio", "asyncio", "httpx2", "textual", "yaml"),
-    *("rookery.app.host", "rookery.engine.engine", "rookery.manager.manager"),
+    *("rookery.app.local_host", "rookery.engine.engine", "rookery.manager.manager"),
 }
 
 

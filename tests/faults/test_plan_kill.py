@@ -7,8 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.app.local_host import Consent, open_host
+from rookery.app.local_host import open_host
 from rookery.app.model_choice import ModelChoice
+from rookery.app.task_hooks import Consent
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, Command, OpenTask, ReopenTask
 from rookery.core.facts import Answered, Asked, Event, RequestStarted

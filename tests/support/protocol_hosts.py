@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import anyio
 from anyio.abc import UNIXSocketStream
 
-from rookery.app.local_host import Consent, open_host
+from rookery.app.local_host import open_host
 from rookery.app.model_choice import ModelChoice, choose_model
+from rookery.app.task_hooks import Consent
 from rookery.core.commands import Command
 from rookery.core.facts import Event, Fact
 from rookery.core.folds.task_record import TaskRecord

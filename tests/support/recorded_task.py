@@ -16,9 +16,10 @@ import anyio
 import pytest
 
 from llm_server import Answer, LlmServer, Recorded, call, finish, say, status, think
-from rookery.app.host import SystemClock
-from rookery.app.local_host import Consent, open_host
+from rookery.app.local_host import open_host
 from rookery.app.model_choice import choose_model
+from rookery.app.task_factory import SystemClock
+from rookery.app.task_hooks import Consent
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer as Reply
 from rookery.core.commands import OpenTask, Speak

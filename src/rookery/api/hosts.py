@@ -19,8 +19,9 @@ from anyio.abc import TaskGroup
 
 from rookery.api.sessions import Answers, OpenSession, TurnResult
 from rookery.app.additions import AddedHook, Additions, Veto
-from rookery.app.local_host import Consent, open_host
+from rookery.app.local_host import open_host
 from rookery.app.model_choice import ModelChoice, choose_model
+from rookery.app.task_hooks import Consent
 from rookery.core.commands import Command, OpenTask, ReopenTask
 from rookery.core.modes import Level
 from rookery.core.settings import Settings

@@ -1,23 +1,38 @@
-"""The composition root: settings in, a host out. It names every part and decides nothing."""
+"""The composition root: settings in, a host out. It names every part and decides nothing.
+
+Clients talk to the host, the engine of one workspace. Queries are answered in `host_queries`, which
+is loaded with the first.
+"""
 
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.app import use_declared_tools
 from rookery.app.briefing import Briefing, workspace_files
 from rookery.app.extra_tools import Browsers, ExtraTools, GivenByClient, open_extra_tools
-from rookery.app.host import Contents, LocalHost, SystemClock, observed
 from rookery.app.model_choice import ModelChoice, Models, known_secrets
-from rookery.app.task_factory import make_task, parts_at
-from rookery.core.modes import Level
+from rookery.app.task_factory import SystemClock, make_task, observed, parts_at
+from rookery.app.task_hooks import Consent
+from rookery.core.commands import (
+    Answer,
+    Command,
+    OpenTask,
+    ReopenTask,
+    SwitchApproval,
+    SwitchMode,
+    SwitchModel,
+)
+from rookery.core.facts import Event
+from rookery.core.modes import NO_SANDBOX, Level
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import Hiding
 from rookery.engine.engine import Engine
@@ -25,7 +40,7 @@ from rookery.engine.model_turn import Pace
 from rookery.engine.ports.actions import Judgement
 from rookery.engine.ports.hooks import TaskLogs
 from rookery.engine.ports.tool import Tool, Worktrees
-from rookery.errors import StorageError
+from rookery.errors import CommandRejected, SettingsError, StorageError
 from rookery.platform.git_folders import is_worktree_of_agent, own_repository, repository_config
 from rookery.platform.user_folders import Places, find_own_program
 from rookery.storage.sessions import Journals, TaskStore
@@ -35,44 +50,21 @@ from rookery.workspace.tree import WorkspaceFinder
 
 if TYPE_CHECKING:
     from rookery.app.command_parts import CommandParts
+    from rookery.app.host_queries import Answers
     from rookery.checkpoints.checkpoints import ShadowCheckpoints
     from rookery.core.hosts import HostPort
+    from rookery.core.queries import Asking
     from rookery.diagnostics.servers import LanguageServers
     from rookery.governance.oversight import Oversight
     from rookery.platform.wardens import ForkedWardens
     from rookery.storage.running_commands import CommandRegistry
 
 
+T = TypeVar("T")
+Contents: TypeAlias = Sequence[tuple[str, bytes | None, bytes | None]]
+"""The content of each changed file before and after."""
 ToolSelection: TypeAlias = Callable[[dict[str, Tool[Any]]], dict[str, Tool[Any]]]
 """Returns the tools that sessions have, of all there are."""
-
-
-class Consent(Struct, frozen=True, kw_only=True):
-    level: Level = Level.ASK
-    """How far sessions go without asking, unless their user says otherwise."""
-    keeps_level: bool = False
-    """New sessions record the level, which a flag names, so that they keep it when continued."""
-    run_commands: frozenset[tuple[str, ...]] = frozenset()
-    denied_tools: frozenset[str] = frozenset()
-    trusted: bool = False
-    acts_anyway: bool = False
-    """The folder may be changed in this run although it is not trusted."""
-    outside: bool = False
-    protected: bool = False
-    mode: str = ""
-    """The mode chosen with a flag; empty if the settings decide."""
-    intent: str = ""
-    """The id of the intent to work for."""
-    governance_allow: frozenset[str] = frozenset()
-    """Which questions of governance are approved automatically."""
-    attended: bool = True
-    """A user can answer questions."""
-    on_screen: bool = False
-    """Show notes about the run in the session, because a full screen hides all others."""
-
-    @property
-    def may_act(self) -> bool:
-        return self.trusted or self.acts_anyway
 
 
 def check_intent(settings: Settings, workspace: Path, intent_id: str) -> None:
@@ -94,7 +86,7 @@ async def open_host(
     tools: ToolSelection = dict,
     given: GivenByClient | None = None,
     logs: TaskLogs | None = None,
-) -> AsyncIterator[LocalHost]:
+) -> "AsyncIterator[LocalHost]":
     """Open a host for one workspace; leaving the context ends every task and process. `choose`
     finds the model and key for settings, `tools` selects what sessions have of all tools. `logs`
     stores the logs elsewhere than `store`."""
@@ -153,6 +145,70 @@ async def open_host(
             parts.offer_tools()
             yield LocalHost(engine, parts)
             group.cancel_scope.cancel()
+
+
+class LocalHost:
+    """A host in this process. What looks at the disk runs in worker threads."""
+
+    def __init__(self, engine: Engine, parts: "HostParts") -> None:
+        self._engine = engine
+        self._parts = parts
+
+    async def send(self, command: Command) -> None:
+        match command:
+            case (
+                SwitchApproval(level=Level.SANDBOXED)
+                | ReopenTask(level=Level.SANDBOXED)
+                | Answer(level=Level.SANDBOXED)
+            ):
+                await self._check_sandbox()
+            case SwitchModel(provider=provider, model=model):
+                self._check_model(provider, model)
+            case OpenTask(mode=mode, provider=provider, model=model):
+                self._check_mode(mode)
+                if command.level is Level.SANDBOXED:
+                    await self._check_sandbox()
+                if model:
+                    self._check_model(provider, model)
+                consent = self._parts.consent
+                chosen = command.level is not None or command.automatic is not None
+                if consent.keeps_level and not chosen:
+                    command = replace(command, level=consent.level)
+            case SwitchMode(mode=mode):
+                self._check_mode(mode)
+            case _:
+                pass
+        await self._engine.send(command)
+
+    def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
+        return self._engine.follow(task_id, after)
+
+    @cached_property
+    def _answers(self) -> "Answers":
+        from rookery.app.host_queries import Answers
+
+        return Answers(self._engine, self._parts)
+
+    async def query(self, query: "Asking[T]") -> T:
+        # mypy cannot infer that each query class is answered with its own type
+        return cast(T, await self._answers.to(query))
+
+    def _check_mode(self, mode: str) -> None:
+        slugs = self._parts.briefing.slugs()
+        if mode not in slugs:
+            raise CommandRejected(f"No such mode: {mode!r}. Available: {', '.join(slugs)}.")
+
+    def _check_model(self, provider: str, model: str) -> None:
+        if not model.strip() or not (provider + model).isprintable():
+            raise CommandRejected(f"{model!r} is not a valid model name.")
+        try:
+            self._parts.models.of(provider, model)
+        except SettingsError as error:
+            raise CommandRejected(str(error)) from error
+
+    async def _check_sandbox(self) -> None:
+        if not await anyio.to_thread.run_sync(lambda: self._parts.can_be_offline):
+            raise CommandRejected(NO_SANDBOX)
 
 
 class HostParts(Struct, frozen=True, kw_only=True, dict=True):

@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
-from rookery.app.host import SystemClock
 from rookery.app.local_host import open_checkpoints
+from rookery.app.task_factory import SystemClock
 from rookery.core.facts import Event, Fact, TaskOpened
 from rookery.core.settings import Settings
 from rookery.engine.engine import settled_before

@@ -2,14 +2,17 @@
 
 import os
 import random
+import sys
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import anyio
 import anyio.lowlevel
 from msgspec.structs import asdict
 
@@ -31,6 +34,7 @@ from rookery.engine.ports.hooks import EditChecks
 from rookery.engine.ports.tool import Tool
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Family, HidingShell, TaskDeps
+from rookery.errors import StorageError
 from rookery.permissions.restrictions import StaleGuard
 from rookery.platform.disk import put
 from rookery.prompting.environment import (
@@ -48,6 +52,44 @@ if TYPE_CHECKING:
     from rookery.app.command_parts import TaskCommands
     from rookery.app.edit_checks import TaskEdits
     from rookery.app.local_host import HostParts
+
+
+class SystemClock:
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    async def wait(self, event: anyio.Event, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            await event.wait()
+
+
+MakeTask: TypeAlias = Callable[[str, EventLog, Family], Task]
+
+
+def observed(parts: "HostParts", make: MakeTask) -> MakeTask:
+    """The same, and telemetry watches the logs, if the user configured an address for it."""
+    if parts.settings.telemetry.endpoint is None:
+        return make
+    from rookery.telemetry.recorder import TelemetryRecorder
+
+    logs: list[EventLog] = []
+
+    def report(text: str) -> None:
+        if logs and not logs[-1].ended:
+            with suppress(StorageError):
+                logs[-1].append(Noted(text=text))
+        else:
+            print(text, file=sys.stderr)
+
+    def make_watched(task_id: str, log: EventLog, family: Family) -> Task:
+        recorder.watch(task_id, log)
+        logs[:] = [each for each in logs if not each.ended] + [log]
+        return make(task_id, log, family)
+
+    recorder = TelemetryRecorder(parts.settings.telemetry, report)
+    parts.stack.push_async_callback(recorder.aclose)
+    parts.start_soon(recorder.run)
+    return make_watched
 
 
 def make_task(parts: "HostParts", task_id: str, log: EventLog, family: Family) -> Task:

@@ -1,4 +1,4 @@
-"""The hooks of a task: part of the composition root.
+"""The hooks of a task, and what the user has allowed in a run: part of the composition root.
 
 Those about commands and web pages, intents, and the user's own are loaded only when a task needs
 them.
@@ -7,6 +7,8 @@ them.
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from rookery.core.asks import Ruling, joined
 from rookery.core.blocks import ToolCall
@@ -26,6 +28,34 @@ if TYPE_CHECKING:
     from rookery.app.local_host import HostParts
     from rookery.browser.browser_action import BrowserAction
     from rookery.governance.hook import GovernanceHook
+
+
+class Consent(Struct, frozen=True, kw_only=True):
+    level: Level = Level.ASK
+    """How far sessions go without asking, unless their user says otherwise."""
+    keeps_level: bool = False
+    """New sessions record the level, which a flag names, so that they keep it when continued."""
+    run_commands: frozenset[tuple[str, ...]] = frozenset()
+    denied_tools: frozenset[str] = frozenset()
+    trusted: bool = False
+    acts_anyway: bool = False
+    """The folder may be changed in this run although it is not trusted."""
+    outside: bool = False
+    protected: bool = False
+    mode: str = ""
+    """The mode chosen with a flag; empty if the settings decide."""
+    intent: str = ""
+    """The id of the intent to work for."""
+    governance_allow: frozenset[str] = frozenset()
+    """Which questions of governance are approved automatically."""
+    attended: bool = True
+    """A user can answer questions."""
+    on_screen: bool = False
+    """Show notes about the run in the session, because a full screen hides all others."""
+
+    @property
+    def may_act(self) -> bool:
+        return self.trusted or self.acts_anyway
 
 
 NO_INTENTS = "This session has no intents. After `rookery intents init`, new sessions have them."

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 import anyio
 
-from rookery.app.local_host import Consent, open_host
+from rookery.app.local_host import open_host
 from rookery.app.model_choice import ModelChoice, choice_without_flags
+from rookery.app.task_hooks import Consent
 from rookery.core.queries import Asking
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError

@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 
 from rookery import NAME
-from rookery.app.local_host import Consent
 from rookery.app.model_choice import ModelChoice
+from rookery.app.task_hooks import Consent
 from rookery.cli.reports import TextReport
 from rookery.cli.run import AttendedTask, run_client
 from rookery.cli.run_options import Run

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.app.briefing import BUILT_IN_MODES, ProjectNames, project_names
-from rookery.app.local_host import Consent, ToolSelection, check_intent
+from rookery.app.local_host import ToolSelection, check_intent
 from rookery.app.model_choice import (
     ModelChoice,
     assumption,
@@ -19,6 +19,7 @@ from rookery.app.model_choice import (
     named_model,
     supports_reasoning,
 )
+from rookery.app.task_hooks import Consent
 from rookery.cli.first_run import Trust, find_model, find_trust, may_act_anyway, note, trust_note
 from rookery.cli.options import FrontEnd, Options
 from rookery.core.blocks import Image

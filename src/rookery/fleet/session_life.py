@@ -18,8 +18,9 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from rookery.app.local_host import Consent, open_host
+from rookery.app.local_host import open_host
 from rookery.app.model_choice import ModelChoice, choose_model
+from rookery.app.task_hooks import Consent
 from rookery.core.asks import CATEGORY, AskCategory, AskKind, takes
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import (

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from rookery.app.local_host import Consent, open_host
+from rookery.app.local_host import open_host
 from rookery.app.model_choice import ModelChoice, choose_model
+from rookery.app.task_hooks import Consent
 from rookery.core.commands import OpenTask
 from rookery.core.facts import FilesRestored, Rewound
 from rookery.core.modes import Level

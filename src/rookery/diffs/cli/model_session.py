@@ -15,8 +15,8 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.app.local_host import Consent
 from rookery.app.model_choice import checked_provider, choose_model
+from rookery.app.task_hooks import Consent
 from rookery.cli.command_line import Seconds
 from rookery.cli.main import hide_key
 from rookery.cli.reports import TextReport
