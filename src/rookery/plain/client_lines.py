@@ -1,13 +1,12 @@
 """Lines typed at the plain client that are not answers: client commands, and messages."""
 
-import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from enum import Enum
 
 import anyio
 
-from rookery.core.commands import Command, RestoreFiles, Speak
+from rookery.core.commands import Command, RestoreFiles
 from rookery.core.facts import Asked, Event
 from rookery.core.queries import (
     AskContext,
@@ -19,7 +18,7 @@ from rookery.core.queries import (
 from rookery.core.text.terminal_text import folded_diff, harmless, visible_line
 from rookery.errors import CommandRejected
 from rookery.plain.screen import Screen
-from rookery.protocol.attend import Focus
+from rookery.protocol.attend import Focus, new_message
 from rookery.protocol.client_commands import SlashLines, permissions_text
 from rookery.protocol.codec import Host
 from rookery.protocol.rewind_text import extent_of, rehearsal_lines
@@ -169,9 +168,8 @@ class ClientLines:
             self._screen.line("Still working. Press Ctrl-C to stop, then /quit to exit.")
         if use is not LineUse.NOT_OURS:
             return
-        message = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
         with suppress(CommandRejected):  # the task has just ended
-            await self._host.send(message)
+            await self._host.send(new_message(self._focus.task_id, line))
 
 
 def _is_yes(line: str | None) -> bool:

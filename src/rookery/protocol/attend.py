@@ -4,6 +4,7 @@ The display shows events and the responder answers questions. Both are small int
 terminal, a pipe and a program differ only in these. Ctrl-C once stops the task; twice leaves.
 """
 
+import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from enum import Enum
@@ -15,7 +16,8 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery.core.asks import AskKind, Choice, Reply, is_non_blocking_ask
-from rookery.core.commands import Answer, SwitchMode
+from rookery.core.blocks import Image
+from rookery.core.commands import Answer, Speak, SwitchMode
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
@@ -48,6 +50,7 @@ class Say(Struct, frozen=True):
 
     reply: Reply
     text: str = ""
+    images: tuple[Image, ...] = ()
     by: Literal["user", "policy"] = "user"
     always: bool = False
     """Add the rule in the question."""
@@ -66,6 +69,37 @@ class Leave(Struct, frozen=True):
 
     reason: str
     code: str = "task_failed"
+
+
+class Question(Protocol):
+    """What an answer names: a fact, or the row that shows it."""
+
+    @property
+    def ask_id(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
+
+
+def answer_to(task_id: str, question: Question, said: Say) -> Answer:
+    return Answer(
+        task_id=task_id,
+        ask_id=question.ask_id,
+        reply=said.reply,
+        text=said.text,
+        images=said.images,
+        by=said.by,
+        digest=question.digest,
+        always=said.always,
+        prefix=said.prefix,
+        level=said.level,
+        choice=said.choice,
+    )
+
+
+def new_message(task_id: str, text: str, images: tuple[Image, ...] = ()) -> Speak:
+    """A message for the model, with an id of its own."""
+    return Speak(task_id=task_id, message_id=uuid.uuid4().hex, text=text, images=images)
 
 
 Response: TypeAlias = Say | Leave
@@ -221,7 +255,7 @@ class _Watch:
             with suppress(CommandRejected):
                 if response.mode:
                     await self._switch(task_id, response.mode)
-                await self._host.send(_spelled(task_id, asked, response))
+                await self._host.send(answer_to(task_id, asked, response))
 
     async def _switch(self, task_id: str, mode: str) -> None:
         # a model may offer a mode that there is not; its answer is one all the same
@@ -231,21 +265,6 @@ class _Watch:
     def _leave(self, leave: Leave) -> None:
         self.end = RunEnd(Fate.LEFT, leave.reason, leave.code)
         self.group.cancel_scope.cancel()
-
-
-def _spelled(task_id: str, asked: Asked, said: Say) -> Answer:
-    return Answer(
-        task_id=task_id,
-        ask_id=asked.ask_id,
-        reply=said.reply,
-        text=said.text,
-        by=said.by,
-        digest=asked.digest,
-        always=said.always,
-        prefix=said.prefix,
-        level=said.level,
-        choice=said.choice,
-    )
 
 
 class Displays:

@@ -16,7 +16,7 @@ from textual.worker import WorkerFailed
 from rookery.core.asks import APPROVALS, AskKind
 from rookery.core.commands import OpenTask
 from rookery.core.queries import AskAbout
-from rookery.protocol.attend import Fate, RunEnd
+from rookery.protocol.attend import Fate, RunEnd, Say
 from rookery.protocol.codec import Host
 from rookery.protocol.slash_words import LEAVING
 from rookery.tui.ask_panel import AskPanel
@@ -246,7 +246,7 @@ class FullScreen(KeyActions):
         if self._attachments.attached:
             await self._send_message("")
         elif question and question.asked.ask is AskKind.RESUME_TASK:
-            await self._questions.answer(question, question.answer("yes"))
+            await self._questions.answer(question, question.answer(Say("yes")))
 
     async def on_composer_leave_wanted(self) -> None:
         await self.action_interrupt()
@@ -263,13 +263,7 @@ class FullScreen(KeyActions):
     async def on_ask_panel_answered(self, message: AskPanel.Answered) -> None:
         question = self._questions.open
         if question and question.asked is message.asked:
-            answer = question.answer(
-                message.reply,
-                always=message.always,
-                prefix=message.prefix,
-                choice=message.choice,
-            )
-            await self._questions.answer(question, answer)
+            await self._questions.answer(question, question.answer(message.said))
 
     async def on_ask_panel_chosen(self, message: AskPanel.Chosen) -> None:
         question = self._questions.open

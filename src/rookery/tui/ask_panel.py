@@ -16,6 +16,7 @@ from textual.message import Message
 
 from rookery.core.asks import APPROVALS, Choice, Reply, reply_of
 from rookery.core.facts import Asked
+from rookery.protocol.attend import Say
 from rookery.protocol.codec import OfferedAnswer
 from rookery.tui.keys import PANEL_KEYS
 from rookery.tui.question_page import (
@@ -37,18 +38,12 @@ class AskPanel(ShownQuestion, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [*PANEL_KEYS]
 
     class Answered(Message):
-        """Posted for an answer; `always` saves the rule, `prefix` the one for commands that begin
-        like this, `choice` is a governance choice."""
+        """Posted for an answer."""
 
-        def __init__(
-            self, asked: Asked, reply: Reply, always: bool, prefix: bool, choice: Choice | None
-        ) -> None:
+        def __init__(self, asked: Asked, said: Say) -> None:
             super().__init__()
             self.asked = asked
-            self.reply = reply
-            self.always = always
-            self.prefix = prefix
-            self.choice = choice
+            self.said = said
 
     class Chosen(Message):
         """Posted when a suggestion is picked."""
@@ -77,7 +72,8 @@ class AskPanel(ShownQuestion, can_focus=True):
         if self._asked and self.live:
             self._live = False
             always, prefix = self._step is QuestionStep.RULE, self._step is QuestionStep.PREFIX
-            self.post_message(self.Answered(self._asked, reply, always, prefix, choice))
+            said = Say(reply, always=always, prefix=prefix, choice=choice)
+            self.post_message(self.Answered(self._asked, said))
 
     def action_yes(self) -> None:
         if self.unread:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from rookery.core.asks import APPROVALS, RESUMES, AskKind, Reply
 from rookery.core.commands import Command, ReopenTask
 from rookery.core.plans import BARE_ANSWERS, comment_on
+from rookery.protocol.attend import Say
 from rookery.protocol.codec import chosen, suggestions
 from rookery.tui.ask_panel import PRESS_A_LETTER, AskPanel
 from rookery.tui.interfaces import Controller
@@ -98,7 +99,7 @@ class InputRouter:
         elif word == "no" and question.asked.ask not in APPROVALS:
             self._questions.skip()
         else:
-            return await self._questions.answer(question, question.answer(word))
+            return await self._questions.answer(question, question.answer(Say(word)))
         return False
 
     def _with_plan(self, message: Draft, question: OpenQuestion) -> Draft:

@@ -13,7 +13,7 @@ from rookery.core.facts import Asked
 from rookery.core.modes import GUARD, Level, next_level
 from rookery.core.queries import AskModes, AskPermissions
 from rookery.errors import CommandRejected
-from rookery.protocol.attend import Fate, RunEnd
+from rookery.protocol.attend import Fate, RunEnd, Say
 from rookery.tui.own_commands import run_command
 from rookery.tui.question_page import PLAN_ANSWERS, has_key_problem
 from rookery.tui.rows.lines import RowKind
@@ -68,7 +68,7 @@ class KeyActions(TaskController):
         question = self._session.question
         done = question and question.asked.ask is AskKind.COMPLETION_RESULT
         if question and done and not question.asked.plan:
-            await self.send(question.answer("yes"))
+            await self.send(question.answer(Say("yes")))
         self.exit(RunEnd(Fate.LEFT))
 
     async def action_quit(self) -> None:
@@ -137,7 +137,7 @@ class KeyActions(TaskController):
         """Approve the plan as it is shown, or open it in the user's editor."""
         level = PLAN_ANSWERS[answer]
         if level:
-            approved = question.answer("message", shown.plan, level=level)
+            approved = question.answer(Say("message", shown.plan, level=level))
             await self._questions.answer(question, approved)
         else:
             text = await self._drafting.edited_plan(shown.plan)
@@ -195,7 +195,7 @@ class KeyActions(TaskController):
 
     async def action_background(self) -> None:
         if question := self._session.background_question:
-            await self.send(question.answer("yes"))
+            await self.send(question.answer(Say("yes")))
         else:
             self.toast("No command is running.")
 

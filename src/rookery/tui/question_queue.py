@@ -9,6 +9,7 @@ from rookery.core.asks import APPROVALS, ASKED_AGAIN, RESUMES, AskKind
 from rookery.core.commands import Command
 from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import harmless_line
+from rookery.protocol.attend import Say
 from rookery.protocol.codec import suggestions
 from rookery.tui.ask_panel import TOO_EARLY, AskPanel
 from rookery.tui.composer import Composer
@@ -236,9 +237,9 @@ class Questions:
             case AskKind.COMPLETION_RESULT if question.task.view.queue:
                 return question, question.queued_answer()
             case AskKind.COMPLETION_RESULT if once:
-                return question, [question.answer("yes", by_policy=True)]
+                return question, [question.answer(Say("yes", by="policy"))]
             case AskKind.RESUME_COMPLETED_TASK:
-                return question, [question.answer("yes", by_policy=True)]
+                return question, [question.answer(Say("yes", by="policy"))]
             case _:
                 return None
 

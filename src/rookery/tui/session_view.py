@@ -1,12 +1,10 @@
 """The session on the screen: its questions, the commands to answer them, and switching sessions."""
 
-import uuid
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from msgspec import Struct
 
-from rookery.core.asks import APPROVALS, AskKind, Choice, Reply
+from rookery.core.asks import APPROVALS, AskKind
 from rookery.core.blocks import Image
 from rookery.core.commands import (
     Answer,
@@ -21,8 +19,8 @@ from rookery.core.commands import (
 )
 from rookery.core.facts import Asked, Event
 from rookery.core.folds.view import View
-from rookery.core.modes import Level
 from rookery.errors import CommandRejected
+from rookery.protocol.attend import Say, answer_to, new_message
 from rookery.protocol.codec import Host, OfferedAnswer
 from rookery.tui.followed_tasks import Following, Start, WatchedTask
 from rookery.tui.interfaces import Controller
@@ -41,40 +39,16 @@ class OpenQuestion(Struct, frozen=True):
     task: WatchedTask
     asked: Asked
 
-    def answer(
-        self,
-        reply: Reply,
-        text: str = "",
-        *,
-        images: tuple[Image, ...] = (),
-        always: bool = False,
-        prefix: bool = False,
-        choice: Choice | None = None,
-        by_policy: bool = False,
-        level: Level | None = None,
-    ) -> Answer:
-        by: Literal["user", "policy"] = "policy" if by_policy else "user"
-        return Answer(
-            task_id=self.task.task_id,
-            ask_id=self.asked.ask_id,
-            reply=reply,
-            text=text,
-            images=images,
-            digest=self.asked.digest,
-            by=by,
-            always=always,
-            prefix=prefix,
-            level=level,
-            choice=choice,
-        )
+    def answer(self, said: Say) -> Answer:
+        return answer_to(self.task.task_id, self.asked, said)
 
     def text_answer(self, message: Draft) -> Sequence[Command]:
         """Answer with a message. A message rejects an approval; its images are sent separately,
         as the result of a rejected call has none."""
         if self.asked.ask not in APPROVALS:
-            return [self.answer("message", message.text, images=message.images)]
-        extra = speak(self.task.task_id, Draft(images=message.images))
-        return [*([extra] if message.images else []), self.answer("no", message.text)]
+            return [self.answer(Say("message", message.text, message.images))]
+        extra = new_message(self.task.task_id, "", message.images)
+        return [*([extra] if message.images else []), self.answer(Say("no", message.text))]
 
     def queued_answer(self) -> Sequence[Command]:
         """Answer with the queued messages that came too late for the last step."""
@@ -89,15 +63,10 @@ class OpenQuestion(Struct, frozen=True):
         self, suggestion: OfferedAnswer, images: tuple[Image, ...] = ()
     ) -> Sequence[Command]:
         """Answer with a suggestion, which may also switch the mode."""
-        answer = self.answer("message", suggestion.answer, images=images)
+        answer = self.answer(Say("message", suggestion.answer, images))
         if not suggestion.mode or suggestion.mode == self.task.view.mode:
             return [answer]
         return [SwitchMode(task_id=self.task.task_id, mode=suggestion.mode), answer]
-
-
-def speak(task_id: str, message: Draft) -> Speak:
-    message_id = uuid.uuid4().hex
-    return Speak(task_id=task_id, message_id=message_id, text=message.text, images=message.images)
 
 
 class SessionView(Following):
@@ -172,7 +141,8 @@ class SessionView(Following):
         return max(at_work, key=lambda task: task.depth).task_id if at_work else None
 
     def speak_command(self, message: Draft) -> Speak | None:
-        return speak(self.working_task_id, message) if self.working_task_id else None
+        receiver = self.working_task_id
+        return new_message(receiver, message.text, message.images) if receiver else None
 
     def stop(self) -> Cancel | None:
         return Cancel(task_id=self.task_id) if self.task_id else None
@@ -255,6 +225,6 @@ class TaskSwitcher:
         if root is None or root.over:
             return
         if question and question.asked.ask is AskKind.COMPLETION_RESULT:
-            await self._controller.send(question.answer("yes"))
+            await self._controller.send(question.answer(Say("yes")))
         else:
             await self._controller.send(CloseTask(task_id=root.task_id))

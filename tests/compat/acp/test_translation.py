@@ -17,7 +17,6 @@ from rookery.compat.acp.turns import PromptTurn
 from rookery.compat.acp.updates import Announced, TaskUpdates
 from rookery.core.asks import AskKind, IntentQuestion
 from rookery.core.blocks import Text, Thinking, ToolCall
-from rookery.core.commands import Answer
 from rookery.core.facts import (
     Asked,
     AssistantSpoke,
@@ -43,6 +42,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.limits import MIB, FailureKind
+from rookery.protocol.attend import Say
 from rookery.protocol.jsonrpc import RpcError
 from support.foreign_homes import PICTURE
 
@@ -268,17 +268,16 @@ def selected(option: object) -> object:
 @pytest.mark.parametrize(
     ("response", "expected"),
     [
-        (selected("once"), {"reply": "yes"}),
-        (selected("always"), {"reply": "yes", "always": True}),
-        (selected("prefix"), {"reply": "yes", "prefix": True}),
-        (selected("task"), {"reply": "yes", "choice": "task"}),
-        (selected("halt"), {"reply": "no", "choice": "halt"}),
-        (selected("reject"), {"reply": "no"}),
+        (selected("once"), Say("yes")),
+        (selected("always"), Say("yes", always=True)),
+        (selected("prefix"), Say("yes", prefix=True)),
+        (selected("task"), Say("yes", choice="task")),
+        (selected("halt"), Say("no", choice="halt")),
+        (selected("reject"), Say("no")),
     ],
 )
-def test_an_option_becomes_an_answer(response: object, expected: dict[str, object]):
-    answer = Answer(task_id="t", ask_id="q", digest="d", **expected)  # type: ignore[arg-type]
-    assert permission_answer("t", ASKED, response) == answer
+def test_an_option_becomes_an_answer(response: object, expected: Say):
+    assert permission_answer(ASKED, response) == expected
 
 
 @pytest.mark.parametrize(
@@ -286,7 +285,7 @@ def test_an_option_becomes_an_answer(response: object, expected: dict[str, objec
     [None, {}, [], "once", selected("expand"), selected("ONCE"), selected(None), selected([])],
 )
 def test_no_other_answer_approves(response: object):
-    assert permission_answer("t", ASKED, response).reply == "no"
+    assert permission_answer(ASKED, response).reply == "no"
 
 
 def test_forms_offer_the_suggestions_and_other_words():

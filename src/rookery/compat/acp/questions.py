@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from rookery.compat.acp.tool_calls import Wire, content, text_block
 from rookery.core.asks import Choice, Reply, reply_of
-from rookery.core.commands import Answer
 from rookery.core.facts import Asked
 from rookery.core.modes import Level
+from rookery.protocol.attend import Say
 from rookery.protocol.codec import followup
 
 ONCE, ALWAYS, PREFIX, REJECT = "once", "always", "prefix", "reject"
@@ -65,45 +65,16 @@ def is_cancelled(response: Any) -> bool:
             return False
 
 
-def permission_answer(task_id: str, asked: Asked, response: Any) -> Answer:
+def permission_answer(asked: Asked, response: Any) -> Say:
     """The answer to a question, from the response to a permission request."""
     offered = {name for name, _, _ in _options(asked)}
     match response:
         case {"outcome": {"outcome": "selected", "optionId": str(option)}} if option in offered:
-            return _chosen(task_id, asked, option)
+            choice = next((each for each in _CHOICES if each == option), None)
+            reply: Reply = reply_of(choice) if choice else "no" if option == REJECT else "yes"
+            return Say(reply, always=option == ALWAYS, prefix=option == PREFIX, choice=choice)
         case _:
-            return rejection(task_id, asked, NOT_UNDERSTOOD)
-
-
-def rejection(task_id: str, asked: Asked, reason: str = "") -> Answer:
-    return Answer(
-        task_id=task_id, ask_id=asked.ask_id, reply="no", text=reason, digest=asked.digest
-    )
-
-
-def message_answer(question: OpenedQuestion, text: str, *, by_user: bool = True) -> Answer:
-    return Answer(
-        task_id=question.task_id,
-        ask_id=question.asked.ask_id,
-        reply="message",
-        text=text,
-        digest=question.asked.digest,
-        by="user" if by_user else "policy",
-    )
-
-
-def _chosen(task_id: str, asked: Asked, option: str) -> Answer:
-    choice = next((each for each in _CHOICES if each == option), None)
-    reply: Reply = reply_of(choice) if choice else "no" if option == REJECT else "yes"
-    return Answer(
-        task_id=task_id,
-        ask_id=asked.ask_id,
-        reply=reply,
-        digest=asked.digest,
-        always=option == ALWAYS,
-        prefix=option == PREFIX,
-        choice=choice,
-    )
+            return Say("no", NOT_UNDERSTOOD)
 
 
 def plan_call(asked: Asked) -> Wire:

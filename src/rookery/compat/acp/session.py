@@ -4,7 +4,6 @@ A turn begins with a prompt and ends when the task asks what to do next. Questio
 permission requests. A question whose turn was cancelled can no longer be answered.
 """
 
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Literal
@@ -21,13 +20,11 @@ from rookery.compat.acp.questions import (
     form,
     form_answer,
     is_cancelled,
-    message_answer,
     permission_answer,
     permission_options,
     plan_call,
     plan_options,
     question_text,
-    rejection,
 )
 from rookery.compat.acp.requests import PromptContent
 from rookery.compat.acp.slash import SlashCommands, asks_again
@@ -36,7 +33,7 @@ from rookery.compat.acp.tool_calls import Wire
 from rookery.compat.acp.turns import PromptTurn, early_words
 from rookery.compat.acp.updates import PAUSE, Announced, TaskUpdates, plan, said, title_of, update
 from rookery.core.asks import APPROVALS, AskKind, is_non_blocking_ask
-from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, Speak
+from rookery.core.commands import Cancel, OpenTask, ReopenTask
 from rookery.core.event_list import EventList, live, of_kind
 from rookery.core.facts import (
     Answered,
@@ -48,6 +45,7 @@ from rookery.core.facts import (
     TaskClosed,
 )
 from rookery.errors import CommandRejected
+from rookery.protocol.attend import Say, answer_to, new_message
 from rookery.protocol.codec import Host, followup
 from rookery.protocol.jsonrpc import INTERNAL_ERROR, Disconnected, Peer, RpcError
 from rookery.protocol.late_view import view_before
@@ -102,7 +100,7 @@ class AcpSession:
         if self._state == "open" and self._slash.knows(content.text):
             return await self._run_command(content.text)
         if turn:
-            await self._host.send(self._speak(content))
+            await self._speak(content)
         else:
             turn = self._turn = PromptTurn()
             try:
@@ -226,9 +224,10 @@ class AcpSession:
                 await self._send_update(said(f"{self._note}\n\n", thought=True))
             self._follow_soon(self._shown, self.id, 0)
         elif question := self._last_question:
-            await self._host.send(replace(message_answer(question, text), images=images))
+            reply = Say("message", text, images)
+            await self._host.send(answer_to(question.task_id, question.asked, reply))
         else:
-            await self._host.send(self._speak(content))
+            await self._speak(content)
 
     @property
     def _last_question(self) -> OpenedQuestion | None:
@@ -236,10 +235,8 @@ class AcpSession:
         found = (each for each in self._questions.values() if each.asked.ask not in APPROVALS)
         return next(reversed([*found]), None)
 
-    def _speak(self, content: PromptContent) -> Speak:
-        return Speak(
-            task_id=self.id, message_id=uuid.uuid4().hex, text=content.text, images=content.images
-        )
+    async def _speak(self, content: PromptContent) -> None:
+        await self._host.send(new_message(self.id, content.text, content.images))
 
     def _follow_soon(self, shown: TaskUpdates, task_id: str, after: int) -> None:
         self._group.start_soon(self._follow, shown, task_id, after)
@@ -304,7 +301,7 @@ class AcpSession:
             self._group.start_soon(self._ask_plan, question)
         elif asked.ask is AskKind.COMPLETION_RESULT and shown.view.queue:
             # a message came just before the end; it is delivered now
-            await self._answer(message_answer(question, "", by_user=False))
+            await self._answer(question, Say("message", by="policy"))
         else:
             if words := early_words(asked):
                 await self._send_update(said(words))
@@ -322,12 +319,12 @@ class AcpSession:
                 response = await self._client.call("session/request_permission", request)
             except RpcError as error:
                 reason = f"The editor could not ask the user: {error}"
-                await self._answer(rejection(question.task_id, asked, reason))
+                await self._answer(question, Say("no", reason))
                 return
             if is_cancelled(response):
                 await self.cancel()
             else:
-                await self._answer(permission_answer(question.task_id, asked, response))
+                await self._answer(question, permission_answer(asked, response))
 
     async def _ask_plan(self, question: OpenedQuestion) -> None:
         """Ask whether to carry out the plan. Without approval the next prompt is a comment."""
@@ -340,7 +337,7 @@ class AcpSession:
                 response = await self._client.call("session/request_permission", request)
                 level = chosen_level(response, self.choices.levels)
             if level:
-                await self._answer(replace(message_answer(question, ""), level=level))
+                await self._answer(question, Say("message", level=level))
             else:
                 self._end_turn(question.asked)
 
@@ -362,7 +359,8 @@ class AcpSession:
             answer = form_answer(response)
             # a server's question has a title: without an answer, the server is declined
             by_user = bool(answer) or not question.asked.title
-            await self._answer(message_answer(question, answer or DECLINED, by_user=by_user))
+            reply = Say("message", answer or DECLINED, by="user" if by_user else "policy")
+            await self._answer(question, reply)
 
     @asynccontextmanager
     async def _open_question(self, asked: Asked) -> AsyncIterator[None]:
@@ -374,11 +372,11 @@ class AcpSession:
             finally:
                 del self._asking[asked.ask_id]
 
-    async def _answer(self, answer: Answer) -> None:
+    async def _answer(self, question: OpenedQuestion, reply: Say) -> None:
         if self._turn and self._turn.cancelled:
             return
         with suppress(CommandRejected):  # the question was closed meanwhile
-            await self._host.send(answer)
+            await self._host.send(answer_to(question.task_id, question.asked, reply))
 
     def _end_turn(self, asked: Asked | None = None, *, error: RpcError | None = None) -> None:
         if turn := self._turn:

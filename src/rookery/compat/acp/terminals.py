@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 import anyio
 from anyio.abc import ByteStream, SocketListener, SocketStream, TaskGroup
 
+from rookery.compat.acp.questions import OpenedQuestion
 from rookery.compat.acp.updates import TaskUpdates
 from rookery.core.asks import AskKind
-from rookery.core.commands import Answer
 from rookery.core.facts import (
     Asked,
     CommandDetached,
@@ -32,6 +32,7 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import MIB
 from rookery.platform.own_programs import own_script
+from rookery.protocol.attend import Say
 from rookery.protocol.jsonrpc import Disconnected, Peer, RpcError
 
 VIEWER = Path(__file__).with_name("terminal_viewer.py")
@@ -105,7 +106,7 @@ class EditorTerminals:
         session_id: str,
         cwd: str,
         group: TaskGroup,
-        send: Callable[[Answer], Awaitable[None]],
+        send: Callable[[OpenedQuestion, Say], Awaitable[None]],
         *,
         offered: bool,
     ) -> None:
@@ -217,8 +218,7 @@ class EditorTerminals:
         """Stop a command whose terminal was closed, once that can be answered."""
         terminal = self._open.get(key)
         if terminal and terminal.was_closed and (offer := self._offers.pop(key, None)):
-            answer = Answer(task_id=key[0], ask_id=offer.ask_id, reply="no", digest=offer.digest)
-            await self._send(answer)
+            await self._send(OpenedQuestion(key[0], offer), Say("no"))
 
     async def _end(self, key: Key, end: ToolFinished) -> bool:
         """End the terminal of a call. Whether there is one that shows its output."""

@@ -21,10 +21,10 @@ from rookery.compat.driver import (
 )
 from rookery.compat.structured_output.call_rows import Output
 from rookery.core.asks import CHOICES, Choice, Reply, reply_of, takes
-from rookery.core.blocks import Image
-from rookery.core.commands import Answer, Cancel, OpenTask, Speak
+from rookery.core.commands import Cancel, OpenTask
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, RookeryError, SettingsError
+from rookery.protocol.attend import Say, answer_to, new_message
 from rookery.protocol.codec import Host
 
 IGNORED = "These settings are ignored: {names}."
@@ -104,7 +104,7 @@ class Requests:
     async def resume_queued(self, question: StreamQuestion) -> None:
         """Continue with messages that arrived just before the completion question."""
         self._stream.resume_queued(question)
-        await self._send_answer(question, "message", "", (), by_driver=False)
+        await self._send_answer(question, Say("message", by="policy"))
 
     def _accept(self, command: StreamCommand, code: str) -> None:
         self._send([self._stream.acknowledge(command), self._stream.settle(command, code)])
@@ -164,9 +164,8 @@ class Requests:
             return
         if question and question.ask in ANSWERED_BY_MESSAGES:
             stream.deliver(question, "message", command.request_id, words=True)
-            if await self._send_answer(
-                question, "message", command.fields["prompt"], command.images
-            ):
+            said = Say("message", command.fields["prompt"], command.images)
+            if await self._send_answer(question, said):
                 self._accept(command, "responded")
                 return
         await self._queue(command)
@@ -175,7 +174,7 @@ class Requests:
         """Queue the message and resume the task, so that earlier messages come first."""
         await self._speak(command)
         self._stream.deliver(question, "message", command.request_id, words=True)
-        await self._send_answer(question, "message", "", ())
+        await self._send_answer(question, Say("message"))
         self._accept(command, "resumed")
 
     async def _queue(self, command: StreamCommand) -> None:
@@ -183,18 +182,13 @@ class Requests:
         self._accept(command, "resumed" if self._stream.cancelling else "queued")
 
     async def _speak(self, command: StreamCommand) -> None:
-        stream, message_id = self._stream, uuid.uuid4().hex
-        words = Speak(
-            task_id=stream.receiver,
-            message_id=message_id,
-            text=command.fields["prompt"],
-            images=command.images,
-        )
-        stream.queue(message_id, command.request_id)
+        stream = self._stream
+        message = new_message(stream.receiver, command.fields["prompt"], command.images)
+        stream.queue(message.message_id, command.request_id)
         try:
-            await self._host.send(words)
+            await self._host.send(message)
         except CommandRejected as error:
-            stream.unqueue(message_id)
+            stream.unqueue(message.message_id)
             raise _RequestRefused("no_active_task") from error
 
     async def _answer_ask(self, command: StreamCommand) -> None:
@@ -208,36 +202,17 @@ class Requests:
                 raise _RequestRefused("client_error", TAKES_WORDS)
             reply = "message"
         stream.deliver(question, reply, command.request_id, words=reply == "message")
-        if not await self._send_answer(question, reply, text, command.images, choice=choice):
+        if not await self._send_answer(question, Say(reply, text, command.images, choice=choice)):
             raise _RequestRefused("no_pending_ask")
         self._accept(command, "responded")
         if question.task_id == stream.task_id and not continues(question.ask, reply):
             # the task is about to close and takes no more messages
             self._send(stream.end_task(question.task_id))
 
-    async def _send_answer(
-        self,
-        question: StreamQuestion,
-        reply: Reply,
-        text: str,
-        images: tuple[Image, ...],
-        *,
-        by_driver: bool = True,
-        choice: Choice | None = None,
-    ) -> bool:
+    async def _send_answer(self, question: StreamQuestion, said: Say) -> bool:
         """Send an answer; False if the question is no longer open."""
-        answer = Answer(
-            task_id=question.task_id,
-            ask_id=question.ask_id,
-            reply=reply,
-            text=text,
-            images=images,
-            digest=question.digest,
-            by="user" if by_driver else "policy",
-            choice=choice,
-        )
         try:
-            await self._host.send(answer)
+            await self._host.send(answer_to(question.task_id, question, said))
         except CommandRejected:
             return False
         return True
