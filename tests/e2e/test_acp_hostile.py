@@ -11,7 +11,7 @@ import pytest
 
 from llm_server import LlmServer, call, finish, gate, say
 from rookery.compat.acp.agent import NOT_FOUND
-from rookery.compat.acp.turns import AUTH_REQUIRED
+from rookery.compat.acp.questions import AUTH_REQUIRED
 from rookery.protocol.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,

@@ -6,17 +6,18 @@ import json
 import pytest
 
 from rookery.compat.acp.questions import (
+    PromptTurn,
     form,
     form_answer,
     permission_answer,
     permission_options,
 )
-from rookery.compat.acp.requests import prompt_content
+from rookery.compat.acp.requests import ClientCapabilities, ShownUpdates, prompt_content
 from rookery.compat.acp.tool_calls import LONGEST_OUTPUT, Wire, hunks, kind_of_call
-from rookery.compat.acp.turns import PromptTurn
-from rookery.compat.acp.updates import Announced, TaskUpdates
+from rookery.compat.acp.updates import TaskUpdates
 from rookery.core.asks import AskKind, IntentQuestion
 from rookery.core.blocks import Text, Thinking, ToolCall
+from rookery.core.event_list import EventList
 from rookery.core.facts import (
     Asked,
     AssistantSpoke,
@@ -65,15 +66,17 @@ EDIT = AssistantSpoke(
 )
 
 
-NONE = Announced()
+PLAIN = ClientCapabilities()
 
 
 def updates(
-    *facts: Fact, replay: bool = False, child: str = "", announced: Announced = NONE
+    *facts: Fact, replay: bool = False, child: str = "", client: ClientCapabilities = PLAIN
 ) -> list[Wire]:
-    shown = TaskUpdates("/w", announced, child=child)
-    events = (Event(number, 0, number * 100, fact) for number, fact in enumerate(facts, 1))
-    return [each for event in events for each in shown.see(event, replay=replay)]
+    shown = TaskUpdates("/w", client, child=child)
+    events = [Event(number, 0, number * 100, fact) for number, fact in enumerate(facts, 1)]
+    if replay:
+        return [*shown.load(EventList(events), replay=True)]
+    return [each for event in events for each in shown.see(event)]
 
 
 def kinds(found: list[Wire]) -> list[str]:
@@ -121,7 +124,7 @@ def test_output_is_sent_now_and_then_and_only_its_end():
     assert len(text) == LONGEST_OUTPUT + 8
 
 
-TERMINALS = Announced(terminals=True)
+TERMINALS = ClientCapabilities(meta={"terminal_output": True})
 RUN = AssistantSpoke(request_id="r", blocks=(ToolCall(id="c", name="execute_command"),))
 SHOWN = [{"type": "terminal", "terminalId": "c"}]
 
@@ -142,16 +145,16 @@ def test_output_goes_to_a_terminal_of_editors_that_show_one():
         OutputStreamed(call_id="c", text="two\n"),
         ToolFinished(call_id="c", text="one two", exit_code=2),
     )
-    called, started, output, end = updates(*facts, announced=TERMINALS)
+    called, started, output, end = updates(*facts, client=TERMINALS)
     assert called["_meta"] == {"terminal_info": {"terminal_id": "c", "cwd": "/w"}}
     assert called["content"] == started["content"] == end["content"] == SHOWN
     assert output["_meta"] == {"terminal_output": printed("one\n")}
     assert end["_meta"] == {"terminal_output": printed("two\n"), "terminal_exit": exited(2)}
-    *_, loaded = updates(facts[0], facts[1], facts[4], announced=TERMINALS)
+    *_, loaded = updates(facts[0], facts[1], facts[4], client=TERMINALS)
     assert loaded["_meta"]["terminal_output"] == printed("one two")
-    *_, stopped = updates(*facts[:2], StepCancelled(), announced=TERMINALS)
+    *_, stopped = updates(*facts[:2], StepCancelled(), client=TERMINALS)
     assert (stopped["status"], stopped["_meta"]) == ("failed", {"terminal_exit": exited(None)})
-    *_, rejected = updates(RUN, facts[4], announced=TERMINALS)
+    *_, rejected = updates(RUN, facts[4], client=TERMINALS)
     assert rejected["content"][0]["content"]["text"] == "```\none two\n```"
 
 
@@ -177,7 +180,8 @@ def test_a_cancelled_step_leaves_no_call_open():
 def test_optional_updates_are_sent_if_the_client_announced_them(
     fact: Fact, all_announced: list[str], none_announced: list[str]
 ):
-    assert kinds(updates(fact, announced=Announced(notices=True, compaction=True))) == all_announced
+    shows_all = ClientCapabilities(session=ShownUpdates(notices={}, compaction={}))
+    assert kinds(updates(fact, client=shows_all)) == all_announced
     assert kinds(updates(fact)) == none_announced
 
 
@@ -208,7 +212,7 @@ def test_editors_show_the_kind_of_a_tool(tool: str, kind: str):
 
 
 def test_a_permission_request_has_the_whole_call():
-    shown = TaskUpdates("/w", Announced())
+    shown = TaskUpdates("/w", PLAIN)
     list(shown.see(Event(1, 0, 1, EDIT)))
     asked = Asked(
         ask_id="q",

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -12,9 +13,11 @@ from anyio.abc import TaskGroup, TaskStatus
 from rookery import NAME, VERSION
 from rookery.compat.acp.choices import MODE, session_choices
 from rookery.compat.acp.folders import Backend, EditorFiles, SignInNeeded, WantedFolder
+from rookery.compat.acp.questions import AUTH_REQUIRED
 from rookery.compat.acp.requests import (
     CancelledRequest,
     ClientCapabilities,
+    Fields,
     InitializeParams,
     ListParams,
     ModeParams,
@@ -30,8 +33,6 @@ from rookery.compat.acp.requests import (
 )
 from rookery.compat.acp.session import AcpSession
 from rookery.compat.acp.tool_calls import Wire
-from rookery.compat.acp.turns import AUTH_REQUIRED
-from rookery.compat.acp.updates import Announced
 from rookery.core.queries import AskAbout, AskModels, AskModes, AskPermissions, KnownTask
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import RookeryError, SettingsError, first_error
@@ -77,27 +78,28 @@ class AcpAgent:
             self._group.cancel_scope.cancel()
 
     async def answer(self, method: str, params: Params) -> object:
-        handlers: dict[str, Callable[[Params], Awaitable[Wire]]] = {
-            "initialize": self._initialize,
-            "authenticate": self._authenticate,
-            "logout": self._log_out,
-            "session/new": self._new,
-            "session/load": partial(self._continue, method="session/load", replay=True),
-            "session/resume": partial(self._continue, method="session/resume", replay=False),
-            "session/fork": self._fork,
-            "session/list": self._list,
-            "session/close": self._close,
-            "session/delete": self._delete,
-            "session/prompt": self._prompt,
-            "session/set_mode": self._set_mode,
-            "session/set_config_option": self._set_option,
+        handlers: dict[str, tuple[type[Any], Callable[[Any], Awaitable[Wire]]]] = {
+            "initialize": (InitializeParams, self._initialize),
+            "authenticate": (SignInParams, self._authenticate),
+            "logout": (Fields, self._log_out),
+            "session/new": (SessionParams, self._new),
+            "session/load": (SessionParams, partial(self._continue, replay=True)),
+            "session/resume": (SessionParams, partial(self._continue, replay=False)),
+            "session/fork": (SessionParams, self._fork),
+            "session/list": (ListParams, self._list),
+            "session/close": (NamedSession, self._close),
+            "session/delete": (NamedSession, self._delete),
+            "session/prompt": (PromptParams, self._prompt),
+            "session/set_mode": (ModeParams, self._set_mode),
+            "session/set_config_option": (OptionParams, self._set_option),
         }
         if method not in handlers:
             raise RpcError(METHOD_NOT_FOUND, f"There is no method {method!r}.")
         if self._client is None and method != "initialize":
             raise RpcError(INVALID_REQUEST, "Send initialize first.")
+        expected, handle = handlers[method]
         try:
-            return await handlers[method](params)
+            return await handle(parse(params, expected, method))
         except SignInNeeded as error:
             raise RpcError(AUTH_REQUIRED, str(error)) from error
         except RpcError:
@@ -118,8 +120,7 @@ class AcpAgent:
             case _:
                 pass
 
-    async def _initialize(self, params: Params) -> Wire:
-        given = parse(params, InitializeParams, "initialize")
+    async def _initialize(self, given: InitializeParams) -> Wire:
         self._client = given.client_capabilities
         return {
             "protocolVersion": PROTOCOL_VERSION,
@@ -141,34 +142,31 @@ class AcpAgent:
             "authMethods": _sign_in_methods(self._client),
         }
 
-    async def _authenticate(self, params: Params) -> Wire:
-        given = parse(params, SignInParams, "authenticate")
+    async def _authenticate(self, given: SignInParams) -> Wire:
         if given.method_id != KEY_METHOD:
             known = f"Use {KEY_METHOD!r}, or run in a terminal: {NAME} auth"
             raise RpcError(INVALID_PARAMS, f"authenticate: no method {given.method_id!r}. {known}")
         await self._backend.check_model()
         return {}
 
-    async def _log_out(self, params: Params) -> Wire:
+    async def _log_out(self, given: Fields) -> Wire:
         await self._backend.log_out()
         return {}
 
-    async def _new(self, params: Params) -> Wire:
-        given = parse(params, SessionParams, "session/new")
+    async def _new(self, given: SessionParams) -> Wire:
         session_id = str(uuid.uuid4())
         session = await self._open(given, session_id, stored=False, replay=False)
         return {"sessionId": session_id, **_state(session)}
 
-    async def _continue(self, params: Params, *, method: str, replay: bool) -> Wire:
-        given = parse(params, SessionParams, method)
+    async def _continue(self, given: SessionParams, *, replay: bool) -> Wire:
         if not given.session_id:
+            method = "session/load" if replay else "session/resume"
             raise RpcError(INVALID_PARAMS, f"{method}: sessionId is missing. Nothing was done.")
         await self._leave(given.session_id)
         session = await self._open(given, given.session_id, stored=True, replay=replay)
         return _state(session)
 
-    async def _fork(self, params: Params) -> Wire:
-        given = parse(params, SessionParams, "session/fork")
+    async def _fork(self, given: SessionParams) -> Wire:
         await self._check_stored(given.session_id)
         session_id = str(uuid.uuid4())
         await self._backend.fork(given.session_id, session_id)
@@ -176,8 +174,11 @@ class AcpAgent:
         return {"sessionId": session_id, **_state(session)}
 
     async def _check_stored(self, session_id: str) -> None:
-        if all(each.task_id != session_id for each in await self._backend.sessions("")):
+        if not await self._is_stored(session_id):
             raise _no_session(session_id)
+
+    async def _is_stored(self, session_id: str) -> bool:
+        return any(each.task_id == session_id for each in await self._backend.sessions(""))
 
     async def _open(
         self, given: SessionParams, session_id: str, *, stored: bool, replay: bool
@@ -228,7 +229,7 @@ class AcpAgent:
             if kept is None:
                 raise cause from error
             print(f"Error: {harmless(str(cause))}", file=sys.stderr)
-            kept.session.fail(RpcError(INTERNAL_ERROR, f"{cause} The session is kept."))
+            kept.session.end_turn(error=RpcError(INTERNAL_ERROR, f"{cause} The session is kept."))
         finally:
             if kept:
                 self._sessions.pop(session_id, None)
@@ -237,32 +238,14 @@ class AcpAgent:
     async def _session(
         self, wanted: WantedFolder, session_id: str, host: Host, group: TaskGroup
     ) -> AcpSession:
-        client = self._client or ClientCapabilities()
         modes, models = await host.query(AskModes()), await host.query(AskModels())
         choices = session_choices(
             await host.query(AskAbout()), modes, models, await host.query(AskPermissions())
         )
-        shows = client.session
-        announced = Announced(
-            notices=bool(shows and shows.notices is not None),
-            compaction=bool(shows and shows.compaction is not None),
-            terminals=client.shows_terminals,
-            opens_terminals=client.terminal,
-        )
-        forms = bool(client.elicitation and client.elicitation.form is not None)
-        return AcpSession(
-            session_id,
-            wanted.cwd,
-            host,
-            self._peer,
-            group,
-            choices,
-            announced=announced,
-            forms=forms,
-        )
+        client = self._client or ClientCapabilities()
+        return AcpSession(session_id, wanted.cwd, host, self._peer, group, choices, client)
 
-    async def _list(self, params: Params) -> Wire:
-        given = parse(params, ListParams, "session/list")
+    async def _list(self, given: ListParams) -> Wire:
         cursor = given.cursor or ""
         start = int(cursor) if cursor.isdecimal() else 0
         folder = next(absolute_paths(given.cwd)) if given.cwd else ""
@@ -271,20 +254,18 @@ class AcpAgent:
         listed = [_listed(each) for each in page]
         return {"sessions": listed, **({"nextCursor": str(start + PAGE)} if more else {})}
 
-    async def _close(self, params: Params) -> Wire:
-        session = self._find(parse(params, NamedSession, "session/close").session_id)
-        await self._leave(session.id)
+    async def _close(self, given: NamedSession) -> Wire:
+        await self._leave(self._find(given.session_id).id)
         return {}
 
-    async def _delete(self, params: Params) -> Wire:
-        session_id = parse(params, NamedSession, "session/delete").session_id
+    async def _delete(self, given: NamedSession) -> Wire:
+        session_id = given.session_id
         was_open = session_id in self._sessions
         await self._leave(session_id)
-        if all(each.task_id != session_id for each in await self._backend.sessions("")):
-            if was_open:  # no prompt was ever sent, so nothing is stored
-                return {}
+        if await self._is_stored(session_id):
+            await self._backend.delete(session_id)
+        elif not was_open:  # without a prompt, nothing is stored
             raise _no_session(session_id)
-        await self._backend.delete(session_id)
         return {}
 
     async def _leave(self, session_id: str) -> None:
@@ -294,18 +275,15 @@ class AcpAgent:
             kept.closing.set()
             await kept.closed.wait()
 
-    async def _prompt(self, params: Params) -> Wire:
-        given = parse(params, PromptParams, "session/prompt")
+    async def _prompt(self, given: PromptParams) -> Wire:
         session = self._find(given.session_id)
         return {"stopReason": await session.prompt(prompt_content(given.prompt, session.cwd))}
 
-    async def _set_mode(self, params: Params) -> Wire:
-        given = parse(params, ModeParams, "session/set_mode")
+    async def _set_mode(self, given: ModeParams) -> Wire:
         await self._find(given.session_id).choose(MODE, given.mode_id)
         return {}
 
-    async def _set_option(self, params: Params) -> Wire:
-        given = parse(params, OptionParams, "session/set_config_option")
+    async def _set_option(self, given: OptionParams) -> Wire:
         session = self._find(given.session_id)
         await session.choose(given.config_id, given.value)
         return {"configOptions": session.choices.config_options()}

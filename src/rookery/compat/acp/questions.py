@@ -1,4 +1,4 @@
-"""Questions of a session as permission requests and forms, and their answers.
+"""Questions of a session as permission requests and forms, and the turn that a question ends.
 
 Only an option that was offered approves. Every other answer, an error, or none, rejects.
 """
@@ -6,15 +6,28 @@ Only an option that was offered approves. Every other answer, an error, or none,
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import anyio
 from msgspec import Struct
 
 from rookery.compat.acp.tool_calls import Wire, content, text_block
-from rookery.core.asks import Choice, Reply, reply_of
-from rookery.core.facts import Asked
+from rookery.core.asks import FAILED_REQUESTS, AskKind, Choice, Reply, question_lines, reply_of
+from rookery.core.facts import (
+    Asked,
+    AssistantSpoke,
+    Fact,
+    PromptRefused,
+    RequestFailed,
+    StepCancelled,
+    StopReason,
+    TaskFailed,
+)
+from rookery.core.limits import FailureKind
 from rookery.core.modes import Level
 from rookery.protocol.attend import Say
-from rookery.protocol.codec import followup
+from rookery.protocol.codec import ceiling, followup
+from rookery.protocol.jsonrpc import INTERNAL_ERROR, RpcError
 
+AUTH_REQUIRED = -32000
 ONCE, ALWAYS, PREFIX, REJECT = "once", "always", "prefix", "reject"
 NOT_UNDERSTOOD = "The editor's answer was not one of the options, so this was not approved."
 DECLINED = "The user did not answer this question."
@@ -108,6 +121,15 @@ def chosen_level(response: Any, levels: Sequence[Level]) -> Level | None:
             return None
 
 
+def question_notes(asked: Asked) -> str:
+    """What a person should know before answering."""
+    asker = asked.agent and f"The agent {asked.agent} asks."
+    notes = [asker, asked.where and f"Runs {asked.where}.", *asked.notes]
+    if asked.governance:
+        notes += question_lines(asked.governance, dict.fromkeys(("task", "expand", "halt"), "-"))
+    return "\n".join(filter(None, notes))
+
+
 def question_text(asked: Asked) -> str:
     """A question of the model with its suggested answers, as text."""
     question, suggested = followup(asked.text)
@@ -131,3 +153,76 @@ def form_answer(response: Any) -> str | None:
             return next((each for each in said if isinstance(each, str) and each.strip()), None)
         case _:
             return None
+
+
+class PromptTurn:
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+        self.stop = "end_turn"
+        self.error: RpcError | None = None
+        self.begun = anyio.Event()
+        """The task knows of it."""
+        self.cancelled = False
+        self._model_stop = StopReason.END
+        self._refused = False
+        self._failure: RequestFailed | None = None
+        self._crash = ""
+
+    @property
+    def takes_messages(self) -> bool:
+        return self.begun.is_set() and not self.cancelled
+
+    def see(self, fact: Fact) -> None:
+        match fact:
+            case AssistantSpoke(stop=stop):
+                self._model_stop, self._failure = stop, None
+            case RequestFailed():
+                self._failure = fact
+            case PromptRefused():
+                self._refused = True
+            case StepCancelled():
+                self.cancelled = True
+            case TaskFailed(message=message):
+                self._crash = message
+            case _:
+                pass
+
+    def end(self, asked: Asked | None, error: RpcError | None = None) -> None:
+        """End with an error, or with the question that the task asks now."""
+        self.stop = self._stop(asked)
+        self.error = error or (None if self.cancelled else self._error(asked))
+        self.begun.set()
+        self.ended.set()
+
+    def _stop(self, asked: Asked | None) -> str:
+        declined = self._failure and self._failure.error is FailureKind.REFUSED
+        if self.cancelled:
+            return "cancelled"
+        if self._refused or declined or self._model_stop is StopReason.REFUSED:
+            return "refusal"
+        if asked and asked.ask is AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
+            return "max_turn_requests"
+        return "max_tokens" if self._model_stop is StopReason.LENGTH else "end_turn"
+
+    def _error(self, asked: Asked | None) -> RpcError | None:
+        if asked is None:
+            return RpcError(INTERNAL_ERROR, self._crash or "The session has ended. Load it again.")
+        if asked.ask not in FAILED_REQUESTS or self.stop == "refusal":
+            return None
+        kind = self._failure.error if self._failure else None
+        code = AUTH_REQUIRED if kind is FailureKind.BAD_KEY else INTERNAL_ERROR
+        reason = asked.text or (self._failure.message if self._failure else "The request failed.")
+        return RpcError(code, f"{reason} The session is kept; send a message to try again.")
+
+
+def early_words(asked: Asked) -> str:
+    """What to tell the user when a question ends the turn; the next prompt answers it."""
+    match asked.ask:
+        case AskKind.FOLLOWUP:
+            return question_text(asked)
+        case AskKind.MISTAKE_LIMIT_REACHED:
+            return asked.text
+        case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
+            return f"{ceiling(asked.text)} Send a message to continue."
+        case _:
+            return ""

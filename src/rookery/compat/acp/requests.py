@@ -52,10 +52,24 @@ class Forms(Fields, frozen=True):
 class ClientCapabilities(Fields, frozen=True):
     fs: FileAccess | None = None
     terminal: bool = False
+    """Whether it runs programs in terminals."""
     session: ShownUpdates | None = None
     auth: SignInSupport | None = None
     elicitation: Forms | None = None
     meta: Wire | None = field(default=None, name="_meta")
+
+    @property
+    def shows_notices(self) -> bool:
+        return self.session is not None and self.session.notices is not None
+
+    @property
+    def shows_compaction(self) -> bool:
+        return self.session is not None and self.session.compaction is not None
+
+    @property
+    def shows_forms(self) -> bool:
+        """Whether it shows forms for questions of the model."""
+        return self.elicitation is not None and self.elicitation.form is not None
 
     @property
     def shows_terminals(self) -> bool:

@@ -16,7 +16,9 @@ from rookery.compat.acp.choices import OPTIONS, SessionChoices
 from rookery.compat.acp.questions import (
     DECLINED,
     OpenedQuestion,
+    PromptTurn,
     chosen_level,
+    early_words,
     form,
     form_answer,
     is_cancelled,
@@ -26,12 +28,11 @@ from rookery.compat.acp.questions import (
     plan_options,
     question_text,
 )
-from rookery.compat.acp.requests import PromptContent
+from rookery.compat.acp.requests import ClientCapabilities, PromptContent
 from rookery.compat.acp.slash import SlashCommands, asks_again
 from rookery.compat.acp.terminals import EditorTerminals
 from rookery.compat.acp.tool_calls import Wire
-from rookery.compat.acp.turns import PromptTurn, early_words
-from rookery.compat.acp.updates import PAUSE, Announced, TaskUpdates, plan, said, title_of, update
+from rookery.compat.acp.updates import PAUSE, TaskUpdates, plan, said, title_of, update
 from rookery.core.asks import APPROVALS, AskKind, is_non_blocking_ask
 from rookery.core.commands import Cancel, OpenTask, ReopenTask
 from rookery.core.event_list import EventList, live, of_kind
@@ -65,11 +66,8 @@ class AcpSession:
         client: Peer,
         group: TaskGroup,
         choices: SessionChoices,
-        *,
-        announced: Announced,
-        forms: bool,
+        shown_by: ClientCapabilities,
     ) -> None:
-        """`forms` tells whether the client shows forms for questions of the model."""
         self.id = session_id
         self.cwd = cwd
         self.choices = choices
@@ -77,12 +75,11 @@ class AcpSession:
         self._client = client
         self._group = group
         self._at_start = replace(choices)
-        self._announced = announced
-        self._forms = forms
-        self._shown = TaskUpdates(cwd, announced)
+        self._shown_by = shown_by
+        self._shown = TaskUpdates(cwd, shown_by)
         self._slash = SlashCommands(host, session_id)
         self._terminals = EditorTerminals(
-            client, session_id, cwd, group, self._answer, offered=announced.opens_terminals
+            client, session_id, cwd, group, self._answer, offered=shown_by.terminal
         )
         self._turn: PromptTurn | None = None
         self._questions: dict[str, OpenedQuestion] = {}
@@ -106,7 +103,7 @@ class AcpSession:
             try:
                 await self._begin(content)
             except BaseException:
-                self._end_turn()
+                self.end_turn()
                 raise
             await self._began(turn)
         return await self._end_of(turn)
@@ -124,7 +121,7 @@ class AcpSession:
         except CommandRejected as refusal:
             words = str(refusal)
             if turn:
-                self._end_turn(error=RpcError(INTERNAL_ERROR, words))
+                self.end_turn(error=RpcError(INTERNAL_ERROR, words))
         if words:
             await self._send_update(said(words))
         return await self._end_of(turn) if turn else "end_turn"
@@ -198,18 +195,14 @@ class AcpSession:
 
     def introduce_soon(self, note: str) -> None:
         """Send the slash commands, and show the user a note, if any: now, or in the first turn."""
-        self._note = "" if self._announced.notices else note
+        self._note = "" if self._shown_by.shows_notices else note
         self._group.start_soon(self._introduce, note)
 
     async def _introduce(self, note: str) -> None:
-        if note and self._announced.notices:
+        if note and self._shown_by.shows_notices:
             await self._send_update(update("notice", severity="warning", title=note))
         listed = await self._slash.listed()
         await self._send_update(update("available_commands_update", availableCommands=listed))
-
-    def fail(self, error: RpcError) -> None:
-        """End the running turn with an error."""
-        self._end_turn(error=error)
 
     async def _begin(self, content: PromptContent) -> None:
         text, images = content.text, content.images
@@ -258,7 +251,7 @@ class AcpSession:
             if task_id == self.id:
                 self._state = "ended"
                 self._asked.set()
-                self._end_turn()
+                self.end_turn()
 
     async def _flush_later(self, shown: TaskUpdates) -> None:
         """Send held output after a while: the command may print nothing more."""
@@ -271,12 +264,12 @@ class AcpSession:
         if self._turn:
             self._turn.see(event.fact)
         if task_id == self.id:
-            self._slash.show([event])
+            self._slash.show(event)
             if self.choices.apply(event.fact):
                 await self._send_choices()
         match event.fact:
             case ChildBegan(task_id=child, after=known):
-                child_updates = TaskUpdates(self.cwd, self._announced, child=child[:8])
+                child_updates = TaskUpdates(self.cwd, self._shown_by, child=child[:8])
                 self._follow_soon(child_updates, child, known)
             case Asked() as asked if not is_non_blocking_ask(asked.ask):
                 question = self._questions[asked.ask_id] = OpenedQuestion(task_id, asked)
@@ -295,7 +288,7 @@ class AcpSession:
         asked = question.asked
         if asked.ask in APPROVALS:
             self._group.start_soon(self._ask_permission, shown, question)
-        elif asked.ask is AskKind.FOLLOWUP and self._forms:
+        elif asked.ask is AskKind.FOLLOWUP and self._shown_by.shows_forms:
             self._group.start_soon(self._ask_form, question)
         elif asked.plan and self._turn:
             self._group.start_soon(self._ask_plan, question)
@@ -305,7 +298,7 @@ class AcpSession:
         else:
             if words := early_words(asked):
                 await self._send_update(said(words))
-            self._end_turn(asked)
+            self.end_turn(asked)
 
     async def _ask_permission(self, shown: TaskUpdates, question: OpenedQuestion) -> None:
         asked = question.asked
@@ -339,7 +332,7 @@ class AcpSession:
             if level:
                 await self._answer(question, Say("message", level=level))
             else:
-                self._end_turn(question.asked)
+                self.end_turn(question.asked)
 
     async def _ask_form(self, question: OpenedQuestion) -> None:
         words, suggested = followup(question.asked.text)
@@ -354,7 +347,7 @@ class AcpSession:
                 response = await self._client.call("elicitation/create", request)
             except RpcError as error:
                 await self._send_update(said(f"{question_text(question.asked)}\n\n({error})"))
-                self._end_turn(question.asked)
+                self.end_turn(question.asked)
                 return
             answer = form_answer(response)
             # a server's question has a title: without an answer, the server is declined
@@ -378,7 +371,7 @@ class AcpSession:
         with suppress(CommandRejected):  # the question was closed meanwhile
             await self._host.send(answer_to(question.task_id, question.asked, reply))
 
-    def _end_turn(self, asked: Asked | None = None, *, error: RpcError | None = None) -> None:
+    def end_turn(self, asked: Asked | None = None, *, error: RpcError | None = None) -> None:
         if turn := self._turn:
             self._turn = None
             turn.end(asked, error)

@@ -44,9 +44,8 @@ class SlashCommands:
         self._lines = SlashLines(task_id, stored)
         self._of_model: tuple[KnownCommand, ...] = ()
 
-    def show(self, events: Sequence[Event]) -> None:
-        for event in events:
-            self._lines.show(event)
+    def show(self, event: Event) -> None:
+        self._lines.show(event)
 
     async def listed(self) -> list[Wire]:
         """All commands, for the client. One of the project comes before ours."""

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from rookery.core.asks import question_lines
 from rookery.core.blocks import Image, ToolCall
 from rookery.core.facts import Asked, Ending, ToolFinished, ToolStarted
 from rookery.core.message import payload_in
@@ -114,16 +113,6 @@ def hunks(diff: str) -> Iterator[tuple[str | None, str, int]]:
                 new.append(row[1:])
     if at:
         yield _piece(old, new, at)
-
-
-def question_notes(asked: Asked) -> list[Wire]:
-    """What a person should know before answering."""
-    asker = asked.agent and f"The agent {asked.agent} asks."
-    notes = [asker, asked.where and f"Runs {asked.where}.", *asked.notes]
-    if asked.governance:
-        notes += question_lines(asked.governance, dict.fromkeys(("task", "expand", "halt"), "-"))
-    said = "\n".join(filter(None, notes))
-    return [content(text_block(said))] if said else []
 
 
 def ended(call: EditorCall, end: ToolFinished) -> Wire:

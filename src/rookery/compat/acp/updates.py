@@ -7,25 +7,25 @@ their session, and their words as thoughts.
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-
+from rookery.compat.acp.questions import question_notes
+from rookery.compat.acp.requests import ClientCapabilities
 from rookery.compat.acp.tool_calls import (
     LONGEST_OUTPUT,
     EditorCall,
     Wire,
     announced,
+    content,
     ended,
     image_block,
     output_content,
     prepared,
-    question_notes,
     terminal_begin,
     terminal_content,
     terminal_end,
     terminal_output,
     text_block,
 )
-from rookery.core.blocks import Image, Text, Thinking, ToolCall
+from rookery.core.blocks import Text, Thinking, ToolCall
 from rookery.core.event_list import EventList, events_after, live, of_kind
 from rookery.core.facts import (
     Answered,
@@ -65,17 +65,6 @@ _UNSEEN_CALLS = {*SPEAKING, "update_todo_list", "present_plan"}
 TITLE_LENGTH = 80
 
 
-class Announced(Struct, frozen=True, kw_only=True):
-    """The optional updates that the client announced."""
-
-    notices: bool = False
-    compaction: bool = False
-    terminals: bool = False
-    """Whether it shows the output of commands in terminals, from fields in `_meta`."""
-    opens_terminals: bool = False
-    """Whether it runs programs in terminals."""
-
-
 def update(kind: str, /, **fields: object) -> Wire:
     return {"sessionUpdate": kind, **fields}
 
@@ -101,10 +90,10 @@ def title_of(text: str) -> str:
 class TaskUpdates:
     """The updates of one task: the session's own, or one of its sub-tasks."""
 
-    def __init__(self, cwd: str, announced: Announced, *, child: str = "") -> None:
+    def __init__(self, cwd: str, client: ClientCapabilities, *, child: str = "") -> None:
         """`child` is the id of a sub-task."""
         self._cwd = cwd
-        self._announced = announced
+        self._client = client
         self._child = child
         self._streamed: set[tuple[str, bool]] = set()
         self._calls: dict[str, EditorCall] = {}
@@ -123,23 +112,21 @@ class TaskUpdates:
         start, events = view_start(stored), live(stored)
         if not replay:
             self.view = view_from(start)
-            cuts = of_kind(events, Condensed) if self._announced.compaction else ()
+            cuts = of_kind(events, Condensed) if self._client.shows_compaction else ()
             self._compactions = sum(event.seq <= start.seq for event in cuts)
         for event in events if replay else events_after(events, start.seq):
             if event.seq <= start.seq + 1 and isinstance(event.fact, RequestStarted):
                 self.view = without_rows(self.view)  # no update depends on them
             self.view = (take if event.seq <= start.seq else see)(self.view, event)
-            updates = [*self._updates(event, replay=True)]
+            updates = [*_user_said(event.fact), *self._updates(event)]
             yield from updates if replay else ()
 
-    def see(self, event: Event, *, replay: bool = False) -> Iterator[Wire]:
+    def see(self, event: Event) -> Iterator[Wire]:
         """Take an event and return its updates."""
         self.view = see(self.view, event)
-        yield from self._updates(event, replay=replay)
+        yield from self._updates(event)
 
-    def _updates(self, event: Event, *, replay: bool) -> Iterator[Wire]:
-        if replay:
-            yield from self._user_said(event.fact)
+    def _updates(self, event: Event) -> Iterator[Wire]:
         yield from self._from_model(event.fact)
         yield from self._from_tools(event)
         yield from self._from_engine(event.fact)
@@ -148,7 +135,9 @@ class TaskUpdates:
         """The whole call that a question is about; a client may not have seen it before."""
         call = self._calls.get(asked.call_id)
         known = prepared(asked, self._cwd)
-        shown = [*known.pop("content", ()), *question_notes(asked)]
+        shown = [*known.pop("content", ())]
+        if notes := question_notes(asked):
+            shown.append(content(text_block(notes)))
         if call and call.terminal:
             shown.append(terminal_content(call.terminal))
         return {
@@ -192,15 +181,6 @@ class TaskUpdates:
         self._told_usage = told
         return [told]
 
-    def _user_said(self, fact: Fact) -> Iterator[Wire]:
-        match fact:
-            case TaskOpened(text=text, images=images) | UserSpoke(text=text, images=images):
-                yield from _user_chunks(text, images)
-            case Answered(by="user", text=text, images=images):
-                yield from _user_chunks(text, images)
-            case _:
-                pass
-
     def _from_model(self, fact: Fact) -> Iterator[Wire]:
         match fact:
             case TextStreamed(request_id=request_id, text=text):
@@ -214,7 +194,8 @@ class TaskUpdates:
                 self._streamed -= {(request_id, False), (request_id, True)}
                 if not answer.interrupted:
                     calls = (block for block in answer.blocks if isinstance(block, ToolCall))
-                    yield from (self._announce(each) for each in calls if _is_shown(each))
+                    shown = (each for each in calls if each.name not in _UNSEEN_CALLS)
+                    yield from map(self._announce, shown)
                 yield from self.usage()
             case CompletionOffered(result=result, spoken=False) if not self._child:
                 yield said(result)
@@ -238,7 +219,7 @@ class TaskUpdates:
     def _announce(self, call: ToolCall) -> Wire:
         shown = announced(call, self.call_id(call.id), self._cwd)
         made = self._calls[call.id] = EditorCall(about=shown, diffs=[])
-        if not (self._announced.terminals and shown["kind"] == "execute"):
+        if not (self._client.shows_terminals and shown["kind"] == "execute"):
             return update("tool_call", **shown)
         made.terminal = shown["toolCallId"]
         return update("tool_call", **shown, **terminal_begin(made.terminal, self._cwd))
@@ -291,9 +272,9 @@ class TaskUpdates:
                 yield self._notice(message, "warning")
             case Pausing(seconds=seconds, paced=False) if seconds >= 1:
                 yield self._notice(f"Trying again in {round(seconds)} s.")
-            case Condensing() if self._announced.compaction:
+            case Condensing() if self._client.shows_compaction:
                 yield self._compaction("in_progress")
-            case Condensed(summary=summary) if self._announced.compaction:
+            case Condensed(summary=summary) if self._client.shows_compaction:
                 shown = {"summary": [text_block(summary)]} if summary else {}
                 yield self._compaction("completed", **shown)
             case StepCancelled() if self._is_compacting:
@@ -302,7 +283,7 @@ class TaskUpdates:
                 pass
 
     def _notice(self, text: str, severity: str = "info") -> Wire:
-        if self._announced.notices:
+        if self._client.shows_notices:
             return update("notice", severity=severity, title=text)
         return said(f"{text}\n\n", thought=True)
 
@@ -327,11 +308,15 @@ def _restored(paths: Sequence[str], count: int, kept: Sequence[str]) -> str:
     return f"Restored: {names}.{left if kept else ''}\n\n"
 
 
-def _is_shown(call: ToolCall) -> bool:
-    return call.name not in _UNSEEN_CALLS
-
-
-def _user_chunks(text: str, images: Sequence[Image]) -> Iterator[Wire]:
-    blocks = [text_block(text)] if text.strip() else []
-    for block in (*blocks, *map(image_block, images)):
-        yield update("user_message_chunk", content=block)
+def _user_said(fact: Fact) -> Iterator[Wire]:
+    match fact:
+        case (
+            TaskOpened(text=text, images=images)
+            | UserSpoke(text=text, images=images)
+            | Answered(by="user", text=text, images=images)
+        ):
+            blocks = [text_block(text)] if text.strip() else []
+            for block in (*blocks, *map(image_block, images)):
+                yield update("user_message_chunk", content=block)
+        case _:
+            pass

@@ -4,6 +4,7 @@ It speaks the versions that begin with `initialize`. Newer clients ask `server/d
 "method not found", and then initialize as the protocol tells them to.
 """
 
+import uuid
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import count
@@ -16,12 +17,7 @@ from msgspec import Struct
 
 from rookery import NAME, VERSION
 from rookery.compat.acp.folders import OpenedFolder, WantedFolder
-from rookery.compat.mcp_server.session_call import (
-    CallResult,
-    SessionCall,
-    last_answer,
-    new_session_id,
-)
+from rookery.compat.mcp_server.session_call import CallResult, SessionCall, last_answer
 from rookery.compat.mcp_server.tool_list import (
     CancelSessionArgs,
     ListSessionsArgs,
@@ -170,7 +166,7 @@ class SessionServer:
         if not given.prompt.strip():
             raise SettingsError("start_session: prompt is empty. Nothing was done.")
         wanted = WantedFolder(cwd=str(self._inside(given.folder)))
-        session_id = new_session_id()
+        session_id = str(uuid.uuid4())
 
         async def first(folder: OpenedFolder) -> OpenTask:
             opened = OpenTask(task_id=session_id, text=given.prompt)

@@ -4,7 +4,6 @@ The calling agent never approves an action. The user does, in a form of the MCP 
 client shows no forms, the turn stops at the question, and the result has it.
 """
 
-import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -14,8 +13,8 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.compat.acp.folders import OpenedFolder
-from rookery.compat.acp.questions import question_text
-from rookery.core.asks import APPROVALS, ASKED_AGAIN, AskKind, question_lines
+from rookery.compat.acp.questions import question_notes, question_text
+from rookery.core.asks import APPROVALS, ASKED_AGAIN, AskKind
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.event_list import live
 from rookery.core.facts import Answered, Asked, CompletionOffered, Event, ToolStarted
@@ -179,15 +178,11 @@ class SessionCall:
 
 def approval_form(asked: Asked) -> dict[str, Any]:
     """The form that asks the user about one action. It has no preselected answer."""
-    asker = asked.agent and f"The agent {asked.agent} asks."
-    notes = [asker, asked.where and f"Runs {asked.where}.", *asked.notes]
-    if asked.governance:
-        notes += question_lines(asked.governance, dict.fromkeys(("task", "expand", "halt"), "-"))
     diff = asked.diff
     if len(diff) > LONGEST_SHOWN:
         diff = f"{diff[:LONGEST_SHOWN]}\n... (the diff has {len(diff)} characters)"
     command = asked.text if asked.ask is AskKind.COMMAND else ""
-    shown = [f"{NAME} asks: {asked.title or asked.text}", command, *notes, diff]
+    shown = [f"{NAME} asks: {asked.title or asked.text}", command, question_notes(asked), diff]
     decision = {"type": "string", "title": "Decision", "enum": [ALLOW, REJECT]}
     reason = {"type": "string", "title": "Reason for a rejection"}
     return {
@@ -211,7 +206,3 @@ def waits_for_answer(stored: Sequence[Event]) -> bool:
     about = (each.fact for each in reversed(live(stored)))
     last = next((fact for fact in about if isinstance(fact, Asked | Answered)), None)
     return isinstance(last, Asked) and last.ask in (AskKind.FOLLOWUP, *APPROVALS)
-
-
-def new_session_id() -> str:
-    return str(uuid.uuid4())
