@@ -73,6 +73,15 @@ def test_commands_that_change_known_files_still_need_approval(here: Bench, line:
     assert not judged.only_reads
 
 
+def test_deleting_a_loop_of_links_deletes_the_link(tmp_path: Path):
+    made = bench(tmp_path)
+    (made.root / "loop").symlink_to("loop")
+    judged = made.judge("rm loop", "")
+    assert (judged.targets, judged.dangers) == ((Target(Deed.DELETE, "loop"),), ())
+    for line in ("rm loop/a", "echo a > loop", "cat loop"):
+        assert "a symbolic link to loop" in made.judge(line, "").why_not
+
+
 NOTES = [
     ("rm -rf build", "deletes 3 files below build/"),
     ("find build -name '*.o' -delete", "deletes some of the 3 files below build/"),

@@ -128,7 +128,7 @@ def leads_through_proc(path: str) -> bool:
             continue  # not a link
         links += 1
         if links > MOST_LINKS:
-            return True
+            return False  # a loop, which leads nowhere
         at = "/" if os.path.isabs(target) else os.path.dirname(at)
         waiting += [piece for piece in reversed(target.split("/")) if piece not in {"", "."}]
     return False
