@@ -64,6 +64,15 @@ async def test_a_denial_applies_in_automatic_runs_and_the_model_sees_the_reason(
     assert list(stage.root.iterdir()) == []
 
 
+async def test_several_reasons_of_a_denial_are_told_apart(tmp_path: Path):
+    reasons = ("Not on a Sunday.", "deletes everything", "outside the workspace")
+    hook = Opinion(Ruling(Decision.DENY, reasons))
+    stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=[hook])
+    await stage.play("yes")
+    end = next(fact for fact in stage.facts if isinstance(fact, ToolFinished))
+    assert "Not on a Sunday. deletes everything; outside the workspace" in end.text
+
+
 async def test_a_hook_that_asks_is_respected_in_automatic_runs(tmp_path: Path):
     hook = Opinion(ask("Sure?"))
     stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=[hook])

@@ -256,8 +256,9 @@ class Gate:
                 reason=refusal.reason or (NON_INTERACTIVE if not_interactive else ""),
             )
             return denial_of(refusal, call, halts=halts)
-        why = ruling.reasons if answer is None or answer.by == "policy" else ()
-        return Denied(denied(" ".join(filter(None, [said, *why]))), halts=halts)
+        reasons = ruling.reasons if answer is None or answer.by == "policy" else ()
+        why = "; ".join(reasons).replace(".; ", ". ")
+        return Denied(denied(" ".join(filter(None, [said, why]))), halts=halts)
 
     async def ask_to_restore(self, call: ToolCall, paths: Sequence[str]) -> bool:
         """Ask whether to restore files that a command changed outside the scope."""
