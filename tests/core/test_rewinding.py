@@ -1,5 +1,7 @@
 """Rewinding and undoing a rewind: which events count, and which files change."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +94,23 @@ def test_files_are_restored_by_the_start_of_their_change():
     assert steps_since(events, 1) == [("a", "b"), ("b", "c")]
     assert steps_since(events, 4) == [("b", "c")]
     assert steps_since(events, 7) == []
+
+
+def test_a_step_beside_sub_tasks_is_what_lies_between_theirs():
+    events = log(
+        OPENED,
+        CheckpointSaved(id="a", call_id="c1"),
+        ToolStarted(call_id="c2", tool="new_task", title="Start a sub-task", child="t"),
+        step("c1", "a", "b", since=2),
+        step("c2", "c", "d", since=3),
+        step("c2", "d", "e", since=3),
+        step("c2", "f", "g", since=3),
+        step("c1", "b", "h", since=4),
+        step("c1", "h", "i", since=8),
+    )
+    own = [("b", "c"), ("d", "d"), ("e", "f"), ("g", "h"), ("h", "i")]
+    assert steps_since(events, 1) == list(pairwise("abcddefghi"))
+    assert steps_since(events, 3) == own
 
 
 def test_rewinding_the_conversation_restores_no_file():

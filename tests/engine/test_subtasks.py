@@ -14,6 +14,7 @@ from rookery.core.facts import (
     ChildBegan,
     Effect,
     Event,
+    Reminded,
     Spent,
     TaskOpened,
     ToolFinished,
@@ -283,7 +284,45 @@ async def test_changes_of_a_command_and_of_the_next_sub_task_are_kept_apart(tmp_
     assert await undone(stage) == ((), [])
 
 
-@pytest.mark.xfail(strict=True, reason="the command is held responsible for what the child did")
+async def test_an_approved_edit_of_a_sub_task_beside_a_background_command_stays(tmp_path: Path):
+    stage = Stage(
+        tmp_path,
+        [call("execute_command", command="sleep 60", timeout=0.2)],
+        [delegate("one")],
+        [write(".vscode/tasks.json", "1")],
+        [finish("ok")],
+        [write("d", "1")],
+        [finish()],
+        automatic=True,
+        checkpoints=True,
+    )
+    await stage.play("yes")
+    assert (stage.root / ".vscode" / "tasks.json").read_text() == "1"
+    assert not [fact for fact in stage.facts if isinstance(fact, Reminded)]
+
+
+async def test_a_command_that_ends_beside_a_sub_task_is_not_held_responsible_for_it(
+    tmp_path: Path,
+):
+    beside = "until [ -e b ]; do sleep 0.05; done; echo $$ > c"
+    ended = "until [ -s c ]; do sleep 0.05; done; while kill -0 $(cat c); do sleep 0.05; done"
+    stage = Stage(
+        tmp_path,
+        [call("execute_command", command=beside, timeout=0.2)],
+        [delegate("one")],
+        [write(".vscode/tasks.json", "1")],
+        [write("b", "1")],
+        [run(f"{ended}; echo 2 > b")],
+        [finish("ok")],
+        [finish()],
+        automatic=True,
+        checkpoints=True,
+    )
+    await stage.play("yes")
+    assert (stage.root / ".vscode" / "tasks.json").read_text() == "1"
+    assert await undone(stage) == ((), [])
+
+
 async def test_changes_of_a_sub_task_beside_a_background_command_are_undone(tmp_path: Path):
     beside = "while [ ! -e b ]; do sleep 0.05; done; echo 1 > c; sleep 60"
     stage = Stage(

@@ -45,19 +45,54 @@ class Unsettled(Struct, frozen=True):
     edits: tuple[str, ...] = ()
 
 
+class _Step(Struct, frozen=True):
+    """A recorded change: the event that holds it, the event it began at, and the checkpoints."""
+
+    seq: int
+    since: int
+    before: str
+    after: str
+
+
 def steps_since(events: Sequence[Event], to: int) -> list[tuple[str, str]]:
     """The checkpoints before and after every file change since event `to`, oldest first.
     Rewinding a conversation undoes no file, so every event counts."""
-    steps: list[tuple[str, str]] = []
+    steps: list[_Step] = []
     for event in of_kind(events, FilesChanged, FilesRestored, after=to):
         match event.fact:
-            case FilesChanged(before=before, after=after, since=since) if since > to:
-                steps.append((before, after))
+            case FilesChanged(before=before, after=after, since=since):
+                _add(steps, _Step(event.seq, since, before, after))
             case FilesRestored(before=before, after=after):
-                steps.append((before, after))
+                steps.append(_Step(event.seq, event.seq, before, after))
             case _:
                 pass
-    return steps
+    return [(step.before, step.after) for step in steps if step.since > to]
+
+
+def _add(steps: list[_Step], new: _Step) -> None:
+    """Add a step. If sub-tasks recorded theirs while it lasted, as beside a background command,
+    it is what happened before, between and after those."""
+    began = len(steps)
+    while began and steps[began - 1].seq > new.since:
+        began -= 1
+    beside = steps[began:] if began and steps[began - 1].seq == new.since else []
+    del steps[len(steps) - len(beside) :]
+    for step in beside:
+        steps += [replace(new, after=step.before), step]
+        new = replace(new, before=step.after)
+    steps.append(new)
+
+
+def recorded_since(events: Sequence[Event], since: int) -> list[tuple[str, str]]:
+    """The checkpoints before and after the changes that were recorded after event `since`."""
+    facts = (event.fact for event in of_kind(events, FilesChanged, after=since))
+    return [(fact.before, fact.after) for fact in facts if isinstance(fact, FilesChanged)]
+
+
+def unrecorded(effects: Sequence[Effect], recorded: Sequence[Sequence[Effect]]) -> Sequence[Effect]:
+    """The effects without those whose files are as the recorded changes left them."""
+    left = {effect.path: effect.after for each in recorded for effect in each}
+    return [e for e in effects if e.path not in left or e.after != left[e.path]]
 
 
 def unsettled(events: Sequence[Event]) -> Unsettled | None:

@@ -113,8 +113,8 @@ class Task:
 
     async def attend(self, call_id: str, child: ChildTask) -> Outcome:
         with self._work.paused():  # the child counts its own time
-            await self._undo.settled()  # or what a call did would hold what the child does
-            return outcome_of(await self._children.attend(call_id, child))
+            async with self._undo.paused():
+                return outcome_of(await self._children.attend(call_id, child))
 
     async def attend_all(
         self, call_id: str, agents: Sequence[AgentTask], *, stop: bool = False

@@ -5,7 +5,8 @@ difference is what the call did. After a command this happens in the background 
 asked; only the next call that changes things waits for it.
 """
 
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
@@ -31,7 +32,9 @@ from rookery.core.undo_plan import (
     background_call,
     is_folder,
     named_checkpoints,
+    recorded_since,
     steps_since,
+    unrecorded,
     unsettled,
 )
 from rookery.engine.event_log import EventLog
@@ -75,10 +78,6 @@ class _Saved(Struct, frozen=True):
     seq: int
 
 
-def _none_checked_out(effects: Sequence[Effect], git: GitUse, began: int) -> Collection[str]:
-    return ()
-
-
 class Undo:
     def __init__(
         self,
@@ -88,7 +87,7 @@ class Undo:
         shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]],
         start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
         hooks: Sequence[SessionHook] = (),
-        checked_out: Callable[[Sequence[Effect], GitUse, int], Collection[str]] = _none_checked_out,
+        checked_out: Callable[[Sequence[Effect], GitUse, int], Collection[str]] = lambda *_: (),
     ) -> None:
         """`hooks` are informed of what commands changed before the model continues.
         `checked_out` returns the files that now match git."""
@@ -185,6 +184,13 @@ class Undo:
         if command := background_call(self._log.events):
             self.settle_soon(command)
         await self._settled.wait()
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Record what changed before, and nothing during a sub-task: it records its own."""
+        await self.settled()
+        async with self._lock:
+            yield
 
     async def settle_rest(self) -> None:
         """Record the remaining changes for the hooks when the task ends."""
@@ -292,6 +298,10 @@ class Undo:
         """Restore forbidden changes and record the rest. Returns the checkpoint after the
         change."""
         differs = bool(effects)
+        recorded = recorded_since(self._log.events, before.seq)  # by sub-tasks, which checked it
+        effects = unrecorded(
+            effects, [await self._checkpoints().effects(*each) for each in recorded]
+        )
         if forbidden := self._forbidden_changes(effects, watched):
             after = (await self._revert(before.id, after, forbidden, CHANGED)).after or after
             differs = False  # everything may have been reverted
