@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from rookery.core.facts import Todo
 from rookery.core.replies import environment_details
-from rookery.prompting.environment import (
+from rookery.platform.git_folders import git_branch
+from rookery.prompting.system_prompt import (
     MODIFIED,
     EnvironmentDetails,
     ModifiedFiles,
     changed_sections,
     format_time,
-    git_branch,
 )
 from support.workspace_folder import Workbench
 

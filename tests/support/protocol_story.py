@@ -23,7 +23,7 @@ from rookery.core.queries import (
     AskTasks,
 )
 from rookery.errors import CommandRejected, StorageError
-from rookery.prompting.environment import TIME
+from rookery.prompting.system_prompt import TIME
 from rookery.protocol.codec import Host, answer_to_json, event_to_json
 
 TASK = "3f0a2c44-5b1d-4c53-9f0e-0c8f2b7a9d10"

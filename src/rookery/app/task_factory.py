@@ -37,12 +37,12 @@ from rookery.engine.task_deps import Family, HidingShell, TaskDeps
 from rookery.errors import StorageError
 from rookery.permissions.restrictions import StaleGuard
 from rookery.platform.disk import put
-from rookery.prompting.environment import (
+from rookery.platform.git_folders import git_branch
+from rookery.prompting.system_prompt import (
     EnvironmentDetails,
     ModifiedFiles,
     changed_sections,
     format_time,
-    git_branch,
 )
 from rookery.storage.sessions import TaskArtifacts
 from rookery.tools.conversation import PresentPlan

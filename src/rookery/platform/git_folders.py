@@ -29,6 +29,9 @@ _LEADING_ELSEWHERE = ("commondir", "objects/info/alternates", "objects/info/http
 _MODULE_DEPTH = 6
 _ELSEWHERE = lazy_pattern(rb"(?:^|[\]\s])worktree\s*=|\[include", re.IGNORECASE)
 _LARGEST_CONFIG = 1024 * 1024
+_MOST_BYTES = 4096
+_BRANCH = lazy_pattern(r"ref: refs/heads/(?P<name>[^\s\x00-\x1f~^:?*\[\\]{1,200})")
+_COMMIT = lazy_pattern(r"[0-9a-f]{40,64}")
 
 
 def repository_of(place: Path) -> Path | None:
@@ -95,6 +98,22 @@ def common_folder(root: str) -> str:
     if linked and all(os.path.lexists(os.path.join(common, part)) for part in parts):
         return common
     return ""
+
+
+def git_branch(workspace: Path) -> str:
+    """Describe the branch a folder is on; empty if it is not a repository. It does not run git,
+    which would read configuration that may not be trusted. A repository outside the folder is
+    read only if it lists the folder as its worktree."""
+    root = os.path.realpath(workspace)
+    led_to = first_line(os.path.join(root, ".git")).removeprefix("gitdir:").strip()
+    folder = os.path.realpath(os.path.join(root, led_to or ".git"))
+    if not within(folder, root) and not common_folder(root):
+        return ""
+    text = regular_content(os.path.join(folder, "HEAD"), _MOST_BYTES) or b""
+    head = text.decode("utf-8", "replace").strip()
+    if branch := _BRANCH.fullmatch(head):
+        return f"branch {branch['name']}"
+    return f"no branch, at {head[:12]}" if _COMMIT.fullmatch(head) else ""
 
 
 def separate_folder(git: str) -> str:
@@ -195,7 +214,7 @@ def entries(folder: str) -> list[str]:
 
 def first_line(file: str) -> str:
     """The first line of a regular file; empty if there is none."""
-    text = (regular_content(file, 4096) or b"").decode("utf-8", "surrogateescape")
+    text = (regular_content(file, _MOST_BYTES) or b"").decode("utf-8", "surrogateescape")
     return text.split("\n", 1)[0]
 
 
