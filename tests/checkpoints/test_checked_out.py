@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.checkpoints.file_versions import version_at
+from rookery.checkpoints.file_restore import version_at
 from rookery.platform.git_index import checked_out
 from support.repositories import git
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from rookery import faults
 from rookery.checkpoints.checkpoint_snapshot import Pause, SnapshotTaker, reason_of
-from rookery.checkpoints.file_versions import version_at
+from rookery.checkpoints.file_restore import version_at
 from rookery.checkpoints.shadow_repository import (
     ShadowRepository,
     Snapshot,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.checkpoints.file_versions import limit_notes
-from rookery.checkpoints.path_survey import IGNORE_FILE, FolderNamed, PathSurvey
+from rookery.checkpoints.file_versions import IGNORE_FILE, FolderNamed, PathSurvey, limit_notes
 from rookery.checkpoints.shadow_repository import Metadata, ShadowRepository, Snapshot
 from rookery.checkpoints.snapshot_trees import UNSEEN, Trees, reachable, uncovered_among
 from rookery.core.limits import Limits

@@ -23,13 +23,14 @@ from rookery import faults
 from rookery.checkpoints.file_versions import (
     NOT_A_FOLDER,
     SavedAttributes,
+    content_of,
     parse_note,
     set_user_attributes,
+    status_of,
     temporary_name,
-    version_in,
 )
 from rookery.core.facts import Effect, FileVersion
-from rookery.core.undo_plan import is_folder, is_leaf, is_unknown
+from rookery.core.undo_plan import folder_with, is_folder, is_leaf, is_unknown
 from rookery.errors import StorageError
 from rookery.platform.descriptors import (
     ACL,
@@ -44,6 +45,7 @@ from rookery.platform.descriptors import (
     without_group,
 )
 from rookery.platform.disk import pieces_of, write_new
+from rookery.platform.git_objects import ObjectKind, object_id
 from rookery.platform.paths import visible
 
 
@@ -361,3 +363,34 @@ def _set_attributes(
         if like:
             raise
         os.fchmod(file, without_group(rights))
+
+
+def version_in(folder: int, name: str, most: int) -> FileVersion | None:
+    """The current version; None if nothing is there. The hash is empty if it cannot be stored."""
+    status = status_of(folder, name)
+    if status is None:
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        return folder_with(stat.S_IMODE(status.st_mode))
+    try:
+        content = content_of(folder, name, status, most)
+    except PermissionError:
+        content = None
+    if content is None:
+        return FileVersion("", status.st_mode)
+    blob = object_id(ObjectKind.BLOB, content.data).hex()
+    return FileVersion(
+        blob, stat.S_IFLNK if stat.S_ISLNK(status.st_mode) else content.status.st_mode
+    )
+
+
+def version_at(root: Path, path: str, most: int) -> FileVersion | None:
+    """The version at a path; None also if a link is on the way."""
+    *folders, name = path.split("/")
+    try:
+        with opened_folder(root, folders) as folder:
+            return None if folder is None else version_in(folder, name, most)
+    except OSError as error:
+        if error.errno not in NOT_A_FOLDER:
+            raise
+        return None

@@ -16,9 +16,8 @@ from hashlib import sha1
 
 from msgspec import Struct
 
-from rookery.checkpoints.file_versions import content_of, path_parts, status_of
+from rookery.checkpoints.file_versions import IGNORE_FILE, content_of, path_parts, status_of
 from rookery.checkpoints.object_store import ObjectStore
-from rookery.checkpoints.path_survey import IGNORE_FILE
 from rookery.checkpoints.snapshot_trees import Folder, Trees
 from rookery.core.limits import KIB
 from rookery.core.modes import GOVERNANCE_FOLDER, LEDGER_NAMES

@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rookery.checkpoints.file_versions import (
+    FOLDER,
+    IGNORE_FILE,
     NOT_A_FOLDER,
+    PathSurvey,
     is_git_name,
     is_unfinished_edit,
     is_unfinished_restore,
     status_of,
 )
 from rookery.checkpoints.object_store import ObjectStore
-from rookery.checkpoints.path_survey import FOLDER, IGNORE_FILE, PathSurvey
 from rookery.checkpoints.snapshot_selection import (
     DEPENDENCIES,
     FollowedPaths,

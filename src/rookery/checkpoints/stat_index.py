@@ -23,9 +23,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import VERSION
-from rookery.checkpoints.file_versions import is_git_name
+from rookery.checkpoints.file_versions import identity, is_git_name
 from rookery.checkpoints.object_store import ObjectStore
-from rookery.checkpoints.path_survey import identity
 from rookery.checkpoints.snapshot_selection import DEPENDENCIES, WalkedFolder
 from rookery.checkpoints.snapshot_trees import EMPTY, Trees
 from rookery.platform.descriptors import times_are_settled

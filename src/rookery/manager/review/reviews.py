@@ -12,8 +12,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery import faults
-from rookery.checkpoints.file_restore import put_back
-from rookery.checkpoints.file_versions import path_parts, version_at
+from rookery.checkpoints.file_restore import put_back, version_at
+from rookery.checkpoints.file_versions import path_parts
 from rookery.core.facts import Effect, Event, FilesChanged, FilesRestored, FileVersion
 from rookery.core.limits import MIB
 from rookery.core.undo_plan import folder_with, is_folder, is_leaf, is_unknown
