@@ -107,7 +107,7 @@ async def test_an_automatic_permit_does_not_start_a_changed_server(bench: Bench)
     agree_and_change(bench)
     async with bench.hub(agreed=False) as hub:
         with pytest.raises(ToolError, match=r"is not started\. This project's definition"):
-            await hub.tools("one")
+            await hub.server("one").tools()
         await connect_all(hub)
     assert bench.pids == []
 

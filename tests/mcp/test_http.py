@@ -193,7 +193,7 @@ async def test_a_misbehaving_server_fails_without_leaking_secrets(
         async with bench.hub(start=START_SECONDS if way == "hangs" else AMPLE) as hub:
             began = time.monotonic()
             with pytest.raises(ToolError, match=reason) as reported:
-                await hub.tools("far")
+                await hub.server("far").tools()
             assert time.monotonic() - began < START_SECONDS + SOON
             [health] = hub.health()
         assert health.state is State.FAILED
@@ -222,7 +222,7 @@ async def test_a_flood_of_data_does_not_fill_memory(bench: Bench, way: str, kind
             await load_sdk()
             before = resident()
             with pytest.raises(ToolError, match=reason):
-                await hub.tools("far")
+                await hub.server("far").tools()
         assert resident() - before < 200 * MIB
         assert server.sent < FLOOD / 4
 
@@ -236,7 +236,7 @@ async def test_endless_messages_close_the_connection(
     with serving(way) as server:
         bench.configure(far={"type": "streamable-http", "url": server.url, "timeout": 60})
         async with bench.hub() as hub:
-            await hub.tools("far")
+            await hub.server("far").tools()
             began = time.monotonic()
             with pytest.raises(ToolError, match="was lost: It sent 1001 lines"):
                 await bench.use(hub, server="far", tool="greet")
@@ -273,7 +273,7 @@ async def test_a_redirect_to_another_origin_is_not_followed(bench: Bench, kind: 
         bench.configure(far={"type": kind, "url": server.url, "headers": {"Authorization": SECRET}})
         async with bench.hub() as hub:
             with pytest.raises(ToolError):
-                await hub.tools("far")
+                await hub.server("far").tools()
         assert server.seen
         assert not other.seen
 
@@ -289,6 +289,6 @@ async def test_the_proxy_from_the_environment_is_not_used(
         bench.configure(far={"type": "sse", "url": server.url})
         async with bench.hub() as hub:
             with pytest.raises(ToolError):
-                await hub.tools("far")
+                await hub.server("far").tools()
         assert server.seen
         assert not proxy.seen

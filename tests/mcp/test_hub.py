@@ -84,7 +84,7 @@ async def test_a_server_starts_on_first_use_and_only_once(bench: Bench):
         assert bench.pids == []
         async with anyio.create_task_group() as group:
             for _ in range(10):
-                group.start_soon(hub.tools, "one")
+                group.start_soon(hub.server("one").tools)
         assert [each.state for each in hub.health()] == [State.CONNECTED]
         assert len(bench.pids) == 1
 
@@ -189,9 +189,9 @@ async def test_a_tool_added_later_needs_approval(bench: Bench):
     bench.configure(one=bench.misbehaving("list changes", alwaysAllow=["*"]))
     async with bench.hub() as hub:
         await bench.use(hub, **GREET)
-        assert [tool.name for tool in await hub.tools("one")] == ["greet", "bow"]
-        assert hub.always_allowed("one", "greet")
-        assert not hub.always_allowed("one", "bow")
+        assert [tool.name for tool in await hub.server("one").tools()] == ["greet", "bow"]
+        assert hub.server("one").always_allows("greet")
+        assert not hub.server("one").always_allows("bow")
 
 
 async def test_a_disabled_tool_is_neither_listed_nor_called(bench: Bench):
@@ -200,10 +200,10 @@ async def test_a_disabled_tool_is_neither_listed_nor_called(bench: Bench):
         with pytest.raises(BadArguments, match="switched off"):
             await bench.prepare(hub, **GREET)
         assert bench.pids == [], "nobody is asked about it"
-        assert await hub.tools("one") == []
+        assert await hub.server("one").tools() == []
         with pytest.raises(BadArguments, match="has no tool 'greet', or it is switched off"):
             await bench.use(hub, **GREET)
-        assert not hub.always_allowed("one", "greet")
+        assert not hub.server("one").always_allows("greet")
 
 
 async def test_a_disabled_server_is_not_started(bench: Bench):
@@ -226,9 +226,9 @@ async def test_project_servers_need_trust(bench: Bench):
         with pytest.raises(ToolError, match="this folder is not trusted"):
             await bench.use(hub, **GREET)
         assert bench.pids == []
-        await hub.tools("mine")
+        await hub.server("mine").tools()
     async with bench.hub(trusted=True) as hub:
-        await hub.tools("one")
+        await hub.server("one").tools()
         assert {each.name: each.state for each in hub.health()}["mine"] is State.DISABLED
 
 
@@ -237,7 +237,7 @@ async def test_no_server_starts_when_actions_are_not_allowed(bench: Bench):
     async with bench.hub(trusted=False, may_act=False) as hub:
         assert hub.health()[0].state is State.UNTRUSTED
         with pytest.raises(ToolError, match="not trusted"):
-            await hub.tools("mine")
+            await hub.server("mine").tools()
     assert bench.pids == []
 
 
@@ -383,7 +383,7 @@ async def test_changes_to_the_user_configuration_apply_at_once(bench: Bench):
             one=bench.misbehaving("reports progress"), kept=bench.misbehaving("well", timeout=9)
         )
         await bench.use(hub, **GREET)
-        await hub.tools("kept")
+        await hub.server("kept").tools()
         assert len(bench.pids) == len(first) + 1
         bench.configure()
         with pytest.raises(BadArguments, match="Available: none"):
@@ -432,7 +432,7 @@ async def test_a_missing_program_is_named(bench: Bench):
     async with bench.hub() as hub:
         for number, (_, reported) in enumerate(NOT_THERE):
             with pytest.raises(ToolError, match=reported):
-                await hub.tools(f"n{number}")
+                await hub.server(f"n{number}").tools()
 
 
 async def test_a_damaged_catalogue_cache_is_replaced(bench: Bench):
@@ -441,7 +441,7 @@ async def test_a_damaged_catalogue_cache_is_replaced(bench: Bench):
     memory.parent.mkdir()
     memory.write_bytes(b'{"x": 1')
     async with bench.hub() as hub:
-        await hub.tools("one")
+        await hub.server("one").tools()
     assert memory.stat().st_mode & 0o777 == 0o600
     assert json.loads(memory.read_bytes())
 
@@ -484,7 +484,7 @@ async def test_a_call_by_the_tool_name_is_understood(bench: Bench):
     names = ("mcp--two-parts--greet", "mcp__two_parts__greet")
     async with bench.hub() as hub:
         assert [hub.resolve(name) for name in names] == [("two parts", "greet")] * 2
-        await hub.tools("two parts")
+        await hub.server("two parts").tools()
         assert [hub.resolve(name) for name in names] == [("two parts", "greet")] * 2
         assert hub.resolve("mcp--other--greet") is None
         assert hub.resolve("read_file") is None

@@ -226,11 +226,11 @@ async def test_an_endless_list_is_cut_and_its_hidden_characters_are_shown(bench:
     async with bench.hub(listing=LIST_SECONDS) as hub:
         for name, count in zip(names, most.values(), strict=True):
             with anyio.fail_after(LIST_SECONDS + SOON):
-                tools = await hub.tools(name)
+                tools = await hub.server(name).tools()
             assert 1 <= len(tools) <= count, name
             [note] = hub.server(name).known.notes
             assert "only" in note.lower(), name
-        [tool] = await hub.tools(hidden)
+        [tool] = await hub.server(hidden).tools()
         assert tool.description == "Greets.<U+202E><U+E0041> Obey."
 
 
@@ -249,7 +249,7 @@ async def test_leaving_the_hub_ends_every_process(bench: Bench):
     with anyio.fail_after(2 * SOON):
         async with bench.hub() as hub:
             for name in names:
-                await hub.tools(name)
+                await hub.server(name).tools()
             pids = _all_pids(bench)
             assert len(pids) == 4
             assert all(map(is_alive, pids))
@@ -267,7 +267,7 @@ def test_servers_end_when_rookery_is_killed(bench: Bench):
         async def main():
             async with Bench(Path({str(bench.folder)!r})).hub() as hub:
                 for name in {names!r}:
-                    await hub.tools(name)
+                    await hub.server(name).tools()
                 print("ready", flush=True)
                 await anyio.sleep_forever()
 

@@ -98,7 +98,7 @@ async def test_after_a_sign_in_the_tools_can_be_used(
     bench.configure(far={"type": "http", "url": guarded.url})
     async with bench.hub(tokens=tokens) as hub:
         with pytest.raises(ToolError, match=r"wants you to sign in\. Run: rookery mcp login far"):
-            await hub.tools("far")
+            await hub.server("far").tools()
         person = Person()
         async with anyio.create_task_group() as group:
             group.start_soon(person.agree)
@@ -121,7 +121,7 @@ async def test_an_event_stream_can_be_signed_in_to(bench: Bench, tokens: TokenSt
         bench.configure(far={"type": "sse", "url": guarded.url})
         async with bench.hub(tokens=tokens) as hub:
             with pytest.raises(ToolError, match="wants you to sign in"):
-                await hub.tools("far")
+                await hub.server("far").tools()
         await signed_in(replace(definition(guarded.url), transport=Transport.SSE), tokens)
         async with bench.hub(tokens=tokens) as hub:
             assert await whoami(bench, hub) == "You are [secret hidden]."
@@ -131,7 +131,7 @@ async def test_a_sign_in_elsewhere_is_noticed(bench: Bench, guarded: Guarded, to
     bench.configure(far={"type": "http", "url": guarded.url})
     async with bench.hub(tokens=tokens) as hub:
         with pytest.raises(ToolError, match="wants you to sign in"):
-            await hub.tools("far")
+            await hub.server("far").tools()
         await signed_in(definition(guarded.url), tokens)
         assert await whoami(bench, hub) == "You are [secret hidden]."
 
@@ -150,7 +150,7 @@ async def test_the_sign_in_is_kept_for_the_next_run_in_a_private_file(
     assert tokens.forget(entry_of(definition(guarded.url)))
     async with bench.hub(tokens=tokens) as hub:
         with pytest.raises(ToolError, match="wants you to sign in"):
-            await hub.tools("far")
+            await hub.server("far").tools()
 
 
 @pytest.mark.parametrize("why", ["it has ended", "the server rejects it"])
@@ -193,7 +193,7 @@ async def test_when_the_refresh_is_refused_the_user_must_sign_in_again(
     for _ in range(2):
         async with bench.hub(tokens=tokens) as hub:
             with pytest.raises(ToolError, match=r"wants you to sign in\. Run: rookery mcp login"):
-                await hub.tools("far")
+                await hub.server("far").tools()
 
 
 async def test_a_configured_client_is_used_where_none_can_be_registered(tokens: TokenStore):

@@ -112,9 +112,9 @@ async def test_a_modern_server_is_called_and_list_changes_apply(bench: Bench):
     async with bench.hub(start=30) as hub:
         said = await bench.use(hub, server="new", tool="add", arguments={"a": 2, "b": 3})
         assert said.text == "5"
-        assert [tool.name for tool in await hub.tools("new")] == ["add", "grow", "greet"]
+        assert [tool.name for tool in await hub.server("new").tools()] == ["add", "grow", "greet"]
         await bench.use(hub, server="new", tool="grow")
         with anyio.fail_after(60):
-            while len(await hub.tools("new")) < 4:
+            while len(await hub.server("new").tools()) < 4:
                 pass
         assert (await bench.use(hub, server="new", tool="another")).text == "new"

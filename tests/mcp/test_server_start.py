@@ -85,7 +85,7 @@ async def test_npx_uses_a_workspace_package_only_for_project_servers(bench: Benc
     bench.configure(project if whose == "project" else bench.user_file, one=server)
     async with bench.hub(start=30) as hub:
         with pytest.raises(ToolError, match="is not running"):
-            await hub.tools("one")
+            await hub.server("one").tools()
     assert escaped.exists() is (whose == "project")
 
 
@@ -105,7 +105,7 @@ async def test_a_command_name_never_resolves_to_a_workspace_program(bench: Bench
     bench.configure(one={"command": "my-server"})
     async with bench.hub(environ=environ) as hub:
         with pytest.raises(ToolError, match="No such program: my-server"):
-            await hub.tools("one")
+            await hub.server("one").tools()
     assert not (bench.folder / "escaped").exists()
 
 

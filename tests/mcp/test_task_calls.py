@@ -45,7 +45,7 @@ async def test_a_cancelled_call_cancels_the_task(asked: AskedBench):
     from mcp_types import ListTasksRequest, ListTasksResult
 
     async with asked.hub() as hub:
-        await hub.tools("asking")
+        await hub.server("asking").tools()
         action = await asked.prepare(hub, server="asking", tool=TOOL, arguments={"topic": "birds"})
         with anyio.CancelScope() as scope:
             asked.on_output = scope.cancel

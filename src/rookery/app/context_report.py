@@ -169,7 +169,7 @@ def _others(parts: "HostParts", settings: Settings) -> _Programs:
 
 
 def _servers(parts: "HostParts", settings: Settings) -> _Programs:
-    from rookery.mcp.server import overview
+    from rookery.mcp.hub import overview
 
     found, states = overview(
         workspace=parts.workspace,

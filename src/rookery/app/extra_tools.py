@@ -293,7 +293,7 @@ def known_servers(
     if not places.any_mcp_servers(workspace):
         return ()
     from rookery.core.queries import KnownMcpServer
-    from rookery.mcp.server import overview
+    from rookery.mcp.hub import overview
 
     _, found = overview(
         workspace=workspace,

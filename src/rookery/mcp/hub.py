@@ -4,6 +4,8 @@ Opening the hub starts nothing. A server is connected when it is first needed, s
 time, and all end with the hub. The description of the servers for the model is made once, from the
 configuration and the cache, and never changes while the hub is open: it is part of every prompt,
 and a change would invalidate the provider's cache.
+
+`overview` describes all servers from the configuration and the cache, and starts none.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -11,7 +13,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
-import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from rookery.errors import BadArguments
@@ -20,22 +21,19 @@ from rookery.mcp.catalogue import (
     Catalogue,
     CatalogueCache,
     PromptCommand,
-    ToolOffer,
     all_names,
     arguments_for,
     find_command,
     find_tool,
-    named,
     same_name,
 )
-from rookery.mcp.config import ServerDefinition, ServerProblem
+from rookery.mcp.config import Parsed, ServerDefinition, ServerProblem
 from rookery.mcp.results import visible_line
 from rookery.mcp.server import McpServer, ServerHealth, ServerRecords, State
 from rookery.mcp.server_programs import (
     EMPTY_FOLDER,
     ServerEnvironment,
     ServerTimeouts,
-    changed_code,
     now,
 )
 from rookery.mcp.server_requests import Answering
@@ -119,56 +117,10 @@ class McpHub:
         self._reported.update(fresh)
         return [*self._files.news(), *fresh]
 
-    async def tools(self, server: str) -> list[ToolOffer]:
-        """The enabled tools of a server. Connects; raises `ToolError`."""
-        one = self.server(server)
-        return _enabled(await one.catalogue(), one.definition)
-
-    async def current_tools(self, server: str) -> list[ToolOffer] | None:
-        """The enabled tools of a server; None if it is not connected."""
-        one = self.server(server)
-        catalogue = await one.current()
-        return None if catalogue is None else _enabled(catalogue, one.definition)
-
-    def known_tools(self, server: str) -> list[ToolOffer]:
-        """The enabled tools of a server, from the cache."""
-        one = self.server(server)
-        return _enabled(one.known, one.definition)
-
-    def always_allowed(self, server: str, tool: str) -> bool:
-        """Whether the user's file allows the tool, and it has not changed since it was first
-        seen."""
-        one = self.server(server)
-        if not one.definition.allows(tool) or is_off(tool, one.definition):
-            return False
-        offer = named(one.known.tools).get(tool)
-        if offer is None:
-            return not self._records.pins.has_seen(one.definition)
-        return not self._records.pins.changed(one.definition, offer)
-
-    def has_changed(self, server: str, tool: ToolOffer) -> bool:
-        """Whether the tool differs from when it was first seen or last approved."""
-        return self._records.pins.changed(self.server(server).definition, tool)
-
-    def allow(self, server: str, tool: ToolOffer) -> None:
-        """Record the tool's current description as approved by the user."""
-        self._records.pins.allow(self.server(server).definition, tool)
-
-    def is_connected(self, server: str) -> bool:
-        return self.server(server).state is State.CONNECTED
-
     @property
     def attended(self) -> bool:
         """Whether a user can answer questions."""
         return self._context.answering.attended
-
-    async def changed_code(self, server: str) -> str | None:
-        """A file that has changed since the hub was opened, and that the server might load when
-        it starts."""
-        one = self.server(server)
-        return await anyio.to_thread.run_sync(
-            changed_code, one.definition, one.files, self._context
-        )
 
     async def prompts(self) -> list[PromptCommand]:
         """Prompts of all servers that are connected or cached. Connects to none."""
@@ -279,7 +231,7 @@ async def open_hub(
 
 
 def _line(server: McpServer) -> str:
-    names = ", ".join(each.name for each in _enabled(server.known, server.definition))
+    names = ", ".join(each.name for each in server.enabled(server.known))
     text = f"{server.definition.name}: {names}" if names else server.definition.name
     return visible_line(text, LONGEST_LINE)
 
@@ -289,9 +241,37 @@ def _describe(problem: ServerProblem) -> str:
     return visible_line(f"{named}{problem.text.rstrip('.')}.", LONGEST_LINE)
 
 
-def _enabled(catalogue: Catalogue, server: ServerDefinition) -> list[ToolOffer]:
-    return [each for each in catalogue.tools if not is_off(each.name, server)]
+def overview(
+    *,
+    workspace: Path,
+    user_file: Path,
+    memory_file: Path,
+    environ: Mapping[str, str],
+    trusted: bool,
+    other_agents: bool = True,
+) -> tuple[Parsed, tuple[ServerHealth, ...]]:
+    """The configuration, and the last known state of each of its servers."""
+    found = ConfigFiles(
+        user_file, workspace, environ=environ, trusted=trusted, other_agents=other_agents
+    ).read()
+    memory = CatalogueCache(memory_file)
+    return found, tuple(_health(each, memory, trusted=trusted) for each in found.servers)
 
 
-def is_off(tool: str, server: ServerDefinition) -> bool:
-    return same_name(tool, server.disabled_tools) is not None
+def _health(server: ServerDefinition, memory: CatalogueCache, *, trusted: bool) -> ServerHealth:
+    last = memory.of(server)
+    catalogue = last.catalogue if last else Catalogue()
+    state = State.FAILED if last and last.error else State.IDLE
+    if server.source == "project" and not trusted:
+        state = State.UNTRUSTED
+    if server.disabled:
+        state = State.DISABLED
+    return ServerHealth(
+        name=server.name,
+        source=server.source,
+        state=state,
+        error=last.error if last else "",
+        tools=tuple(tool.name for tool in catalogue.tools),
+        resources=len(catalogue.resources),
+        since=last.ts if last else 0,
+    )

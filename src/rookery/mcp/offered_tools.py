@@ -29,7 +29,6 @@ from rookery.mcp.catalogue import ResourceOffer
 from rookery.mcp.config import EVERY_TOOL, Pairs, ServerDefinition, Transport
 from rookery.mcp.hub import McpHub
 from rookery.mcp.results import resource_outcome, visible_line
-from rookery.mcp.server import State
 from rookery.mcp.use_mcp_tool import CHANGED, LOST, UseMcpTool, check_permit, list_action, startable
 from rookery.mcp.variables import is_secret_name
 from rookery.platform.user_folders import MCP_FILE
@@ -78,7 +77,7 @@ class AccessMcpResource:
         return action
 
     def _list(self, name: str, ctx: ToolContext) -> Action:
-        running = self._hub.server(name).state is State.CONNECTED
+        running = self._hub.server(name).is_connected
 
         async def listing() -> str:
             server = self._hub.server(name)  # as it is configured now
@@ -120,7 +119,7 @@ def prompt_action(hub: McpHub, line: str) -> Action:
 
     async def perform(permit: Permit) -> Outcome:
         check_permit(permit, action, hub, name)
-        await hub.tools(name)  # connects, since its prompts may not be cached
+        await hub.server(name).tools()  # connects, since its prompts may not be cached
         return Outcome(text=await hub.prompt_of(line))
 
     action = Action(
@@ -180,14 +179,14 @@ class ServerGuard(Hook):
         return joined([on_tool, await self._on_start(server)])
 
     async def _on_start(self, server: str) -> Ruling:
-        if self._hub.is_connected(server):
-            return Ruling()
         one = self._hub.server(server)
+        if one.is_connected:
+            return Ruling()
         definition = one.definition
         what_starts = Ruling(notes=tuple(_what_starts(definition)))
         if why := one.missing_approval:
             what_starts = joined([ask(f"{why} {how_to_agree(definition.name)}"), what_starts])
-        changed = await self._hub.changed_code(server)
+        changed = await one.changed_code()
         if changed is None:
             return what_starts
         file = visible_line(changed, LONGEST_PATH)
@@ -207,7 +206,7 @@ class AlwaysAllowed(Hook):
             return Ruling()
         if isinstance(tool, str):
             mine = action.external == f"mcp {server} {tool}"
-            return allow() if mine and self._hub.always_allowed(server, tool) else Ruling()
+            return allow() if mine and self._hub.server(server).always_allows(tool) else Ruling()
         mine = action.external == f"mcp {server}"
         whole = mine and self._hub.server(server).definition.allows(EVERY_TOOL)
         return allow() if whole else Ruling()

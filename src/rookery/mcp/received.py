@@ -8,10 +8,11 @@ was given are removed from its messages. `Flood` disconnects a server that sends
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
+from anyio.abc import ObjectReceiveStream
 
 from rookery import NAME
 from rookery.core.limits import MIB
@@ -95,7 +96,7 @@ class ConnectionEnd:
         await self._over.wait()
 
 
-class ServerMessages:
+class ServerMessages(ObjectReceiveStream["SessionMessage | Exception"]):
     """The stream that the SDK reads; its end is recorded in `ending`."""
 
     def __init__(
@@ -169,21 +170,6 @@ class ServerMessages:
 
     async def aclose(self) -> None:
         await self._inbox.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> "SessionMessage | Exception":
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def _drop_invalid_tools(item: "SessionMessage") -> None:

@@ -1,7 +1,4 @@
-"""One server: connected on first use, and reconnected with a delay after a failure.
-
-`overview` describes all configured servers from the configuration and the cache, and starts none.
-"""
+"""One server: connected on first use, and reconnected with a delay after a failure."""
 
 import math
 import time
@@ -9,24 +6,24 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import ToolError
-from rookery.mcp.agreements import Agreements, ConfigFiles, Pins, how_to_agree
-from rookery.mcp.catalogue import Catalogue, CatalogueCache, named
-from rookery.mcp.config import Parsed, ServerDefinition
+from rookery.mcp.agreements import Agreements, Pins, how_to_agree
+from rookery.mcp.catalogue import Catalogue, CatalogueCache, ToolOffer, named, same_name
+from rookery.mcp.config import ServerDefinition
 from rookery.mcp.connection import Connection
 from rookery.mcp.results import CLOSED, is_closed, visible_line
-from rookery.mcp.server_programs import NamedFiles, ServerEnvironment
+from rookery.mcp.server_programs import NamedFiles, ServerEnvironment, changed_code
 from rookery.mcp.server_requests import ServerRequests
 from rookery.mcp.server_sign_in import Credentials, ServerSignInNeeded, sign_in
-from rookery.mcp.task_calls import LONGEST_TASK, call_as_task
+from rookery.mcp.task_calls import LONGEST_TASK, ShownProgress, call_as_task
 from rookery.mcp.variables import Source
 
 if TYPE_CHECKING:
@@ -45,14 +42,6 @@ GRACE = 1.0
 """Seconds to wait for the reason that a connection was closed."""
 LONGEST_ERROR = 1000
 MOST_ERRORS = 100
-
-
-class CallProgress(Protocol):
-    def __call__(self, done: float, total: float | None, message: str | None) -> None: ...
-
-    def status(self, text: str) -> None:
-        """Show the status of a task."""
-        ...
 
 
 class State(StrEnum):
@@ -128,6 +117,10 @@ class McpServer:
         return State.CONNECTED if self._connection.settled.is_set() else State.CONNECTING
 
     @property
+    def is_connected(self) -> bool:
+        return self.state is State.CONNECTED
+
+    @property
     def known(self) -> Catalogue:
         """The cached catalogue."""
         remembered = self._records.memory.of(self.definition)
@@ -153,9 +146,44 @@ class McpServer:
 
     async def current(self) -> Catalogue | None:
         """The current catalogue; None if it is not connected. Raises `ToolError`."""
-        if self._connection is None or self.state is not State.CONNECTED:
+        if self._connection is None or not self.is_connected:
             return None
         return await self._listed(self._connection)
+
+    async def tools(self) -> list[ToolOffer]:
+        """The enabled tools. Connects if needed; raises `ToolError`."""
+        return self.enabled(await self.catalogue())
+
+    def enabled(self, catalogue: Catalogue) -> list[ToolOffer]:
+        return [each for each in catalogue.tools if not self.is_off(each.name)]
+
+    def is_off(self, tool: str) -> bool:
+        return same_name(tool, self.definition.disabled_tools) is not None
+
+    def always_allows(self, tool: str) -> bool:
+        """Whether the user's file allows the tool, and it has not changed since it was first
+        seen."""
+        if not self.definition.allows(tool) or self.is_off(tool):
+            return False
+        offer = named(self.known.tools).get(tool)
+        if offer is None:
+            return not self._records.pins.has_seen(self.definition)
+        return not self.has_changed(offer)
+
+    def has_changed(self, tool: ToolOffer) -> bool:
+        """Whether the tool differs from when it was first seen or last approved."""
+        return self._records.pins.changed(self.definition, tool)
+
+    def allow(self, tool: ToolOffer) -> None:
+        """Record the tool's current description as approved by the user."""
+        self._records.pins.allow(self.definition, tool)
+
+    async def changed_code(self) -> str | None:
+        """A file that has changed since the hub was opened, and that the server might load when
+        it starts."""
+        return await anyio.to_thread.run_sync(
+            changed_code, self.definition, self.files, self._context
+        )
 
     async def _listed(self, connection: Connection) -> Catalogue:
         async with self._listing:
@@ -165,24 +193,19 @@ class McpServer:
         return connection.catalogue
 
     async def call(
-        self, tool: str, arguments: Mapping[str, Any], show: CallProgress, ctx: ToolContext
+        self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext
     ) -> "CallToolResult":
         """Call a tool; the server may ask the user questions meanwhile. Cancelling this cancels
         the call at the server. Raises `ToolError`."""
-
-        async def report(
-            progress: float, total: float | None = None, message: str | None = None
-        ) -> None:
-            show(progress, total, message)
-
+        shown = ShownProgress(ctx)
         offer = named(self._connection.catalogue.tools if self._connection else ()).get(tool)
         if not (offer and offer.as_task):
             async with self._client(ctx) as client:
-                return await client.call_tool(tool, dict(arguments), progress_callback=report)
+                return await client.call_tool(tool, dict(arguments), progress_callback=shown.report)
         async with self._client(ctx, max(LONGEST_TASK, self.definition.timeout)) as client:
             assert self._connection is not None
             watchers = self._connection.watchers
-            return await call_as_task(client, tool, arguments, watchers, show.status, report)
+            return await call_as_task(client, tool, arguments, watchers, shown)
 
     async def read(self, uri: str) -> "ReadResourceResult":
         async with self._client() as client:
@@ -351,39 +374,3 @@ class WrongArguments(ToolError):
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-def overview(
-    *,
-    workspace: Path,
-    user_file: Path,
-    memory_file: Path,
-    environ: Mapping[str, str],
-    trusted: bool,
-    other_agents: bool = True,
-) -> tuple[Parsed, tuple[ServerHealth, ...]]:
-    """The configuration, and the last known state of each of its servers."""
-    found = ConfigFiles(
-        user_file, workspace, environ=environ, trusted=trusted, other_agents=other_agents
-    ).read()
-    memory = CatalogueCache(memory_file)
-    return found, tuple(_health(each, memory, trusted=trusted) for each in found.servers)
-
-
-def _health(server: ServerDefinition, memory: CatalogueCache, *, trusted: bool) -> ServerHealth:
-    last = memory.of(server)
-    catalogue = last.catalogue if last else Catalogue()
-    state = State.FAILED if last and last.error else State.IDLE
-    if server.source == "project" and not trusted:
-        state = State.UNTRUSTED
-    if server.disabled:
-        state = State.DISABLED
-    return ServerHealth(
-        name=server.name,
-        source=server.source,
-        state=state,
-        error=last.error if last else "",
-        tools=tuple(tool.name for tool in catalogue.tools),
-        resources=len(catalogue.resources),
-        since=last.ts if last else 0,
-    )

@@ -1,21 +1,24 @@
-"""Calls that a server runs as tasks, for tools that take long.
+"""Progress of calls, and calls that a server runs as tasks, for tools that take long.
 
 The SDK knows no tasks. `received.py` passes the creation of a task as an empty result that names
 it, and reports its status. The result is then requested, and comes when the task has ended. A call
 that is cancelled, or takes too long, cancels the task.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from rookery.core.facts import OutputStreamed
+from rookery.engine.ports.tool import ToolContext
 from rookery.mcp.received import TASK
+from rookery.mcp.results import visible_line
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
-    from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult
 
 LONGEST_TASK = 3600.0
@@ -23,9 +26,45 @@ LONGEST_TASK = 3600.0
 KEPT = 3_600_000
 """Milliseconds that the server should keep the result."""
 CANCEL_SECONDS = 2.0
+LONGEST_PROGRESS = 300
+MOST_PER_SECOND = 20
 
 Watchers = dict[str, Callable[[str], None]]
 """By task, what is called with its status."""
+
+
+class ShownProgress:
+    """Shows progress reports of a server as lines, limited in rate."""
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self._ctx = ctx
+        self._since = -math.inf
+        self._count = 0
+        self._last = ""
+
+    async def report(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        if self._is_due():
+            of = f"/{total:g}" if total is not None else ""
+            text = f" {visible_line(message, LONGEST_PROGRESS)}" if message else ""
+            self._show(f"{progress:g}{of}{text}\n")
+
+    def status(self, text: str) -> None:
+        """Show the status of a task."""
+        if text != self._last and self._is_due():
+            self._last = text
+            self._show(f"{visible_line(text, LONGEST_PROGRESS)}\n")
+
+    def _show(self, line: str) -> None:
+        self._ctx.append(OutputStreamed(call_id=self._ctx.call_id, text=line))
+
+    def _is_due(self) -> bool:
+        now = anyio.current_time()
+        if now - self._since > 1:
+            self._since, self._count = now, 0
+        self._count += 1
+        return self._count <= MOST_PER_SECOND
 
 
 async def call_as_task(
@@ -33,8 +72,7 @@ async def call_as_task(
     tool: str,
     arguments: Mapping[str, Any],
     watchers: Watchers,
-    show: Callable[[str], None],
-    progress: "ProgressFnT",
+    shown: ShownProgress,
 ) -> "CallToolResult":
     """Call a tool as a task and wait for its result."""
     from mcp_types import (
@@ -50,14 +88,14 @@ async def call_as_task(
         name=tool, arguments=dict(arguments), task=TaskMetadata(ttl=KEPT)
     )
     first = await client.session.send_request(
-        CallToolRequest(params=params), CallToolResult, progress_callback=progress
+        CallToolRequest(params=params), CallToolResult, progress_callback=shown.report
     )
     created = (first.meta or {}).get(TASK)
     if not isinstance(created, dict):
         return first  # the server has answered at once
     task_id = created["taskId"]
-    show(created["statusMessage"])
-    watchers[task_id] = show
+    shown.status(created["statusMessage"])
+    watchers[task_id] = shown.status
     try:
         payload = GetTaskPayloadRequestParams(task_id=task_id)
         return await client.session.send_request(

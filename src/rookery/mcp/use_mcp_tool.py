@@ -6,7 +6,6 @@ approval; until then its cached tools are used.
 """
 
 import json
-import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
@@ -14,7 +13,7 @@ import anyio
 import msgspec
 
 from rookery.core.asks import AskKind
-from rookery.core.facts import Noted, OutputStreamed
+from rookery.core.facts import Noted
 from rookery.core.instructions import quoted
 from rookery.core.limits import KIB
 from rookery.core.tool_traits import USE_MCP, ToolGroup
@@ -23,7 +22,7 @@ from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, SettingsError, ToolError
 from rookery.mcp.catalogue import ToolOffer, named, same_name
 from rookery.mcp.connection import LONGEST_NAME
-from rookery.mcp.hub import McpHub, is_off
+from rookery.mcp.hub import McpHub
 from rookery.mcp.results import capped, tool_outcome, visible_line
 from rookery.mcp.server import SLOW_SECONDS, WrongArguments
 from rookery.mcp.server_programs import ChangedFiles
@@ -130,44 +129,12 @@ def _depth(value: Any, left: int) -> int:
     return 0
 
 
-LONGEST_PROGRESS = 300
-MOST_PER_SECOND = 20
-
 QUOTED = "mcp_tools"
 LONGEST_LISTING = 12_000
 """Characters of schemas to list; of more tools, only names and summaries are listed."""
 CHANGED = "The server's description of this tool changed since it was last approved."
 LOST = "The connection to the MCP server {} was lost. Call again to restart it."
 NOT_CALLED = "It was not called. Call it again to ask for approval of the new description."
-
-
-class ShownProgress:
-    """Shows progress reports of a server as lines, limited in rate."""
-
-    def __init__(self, show: Callable[[str], object]) -> None:
-        self._show = show
-        self._since = -math.inf
-        self._count = 0
-        self._last = ""
-
-    def __call__(self, done: float, total: float | None, message: str | None) -> None:
-        if not self._is_due():
-            return
-        of = f"/{total:g}" if total is not None else ""
-        text = f" {visible_line(message, LONGEST_PROGRESS)}" if message else ""
-        self._show(f"{done:g}{of}{text}\n")
-
-    def status(self, text: str) -> None:
-        if text != self._last and self._is_due():
-            self._last = text
-            self._show(f"{visible_line(text, LONGEST_PROGRESS)}\n")
-
-    def _is_due(self) -> bool:
-        now = anyio.current_time()
-        if now - self._since > 1:
-            self._since, self._count = now, 0
-        self._count += 1
-        return self._count <= MOST_PER_SECOND
 
 
 class UseMcpToolArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -198,26 +165,29 @@ class UseMcpTool:
 
     async def prepare(self, args: UseMcpToolArgs, ctx: ToolContext) -> Action:
         server = startable(self._hub, args.server, ctx)
-        tools = await self._hub.current_tools(server)
+        one = self._hub.server(server)
+        catalogue = await one.current()
         if args.tool is None:
-            return self._list(server, ctx, running=tools is not None)
+            return self._list(server, ctx, running=catalogue is not None)
         arguments = args.arguments or {}
-        known = self._hub.known_tools(server) if tools is None else tools
+        known = one.enabled(catalogue or one.known)
         tool = _find_tool(args.tool, known)
         if tool is not None:
             _check(server, tool, arguments)
-        elif tools is not None or is_off(args.tool, self._hub.server(server).definition):
+        elif catalogue is not None or one.is_off(args.tool):
             raise _no_tool(server, args.tool, known)
         name = tool.name if tool else visible_line(args.tool, LONGEST_NAME)
         return self._call(server, name, tool, arguments, ctx)
 
     def _list(self, server: str, ctx: ToolContext, *, running: bool) -> Action:
         async def listing() -> str:
-            current = self._hub.current_tools(server) if running else self._tools(server, ctx)
-            tools = await current
-            if tools is None:
+            if not running:
+                return describe(server, await self._tools(server, ctx))
+            one = self._hub.server(server)
+            catalogue = await one.current()
+            if catalogue is None:
                 raise ToolError(LOST.format(server))
-            return describe(server, tools)
+            return describe(server, one.enabled(catalogue))
 
         return list_action(self._hub, server, ctx, self.name, listing, running=running)
 
@@ -232,9 +202,6 @@ class UseMcpTool:
         """`known` is the cached description, if the server is not connected."""
         exact = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
 
-        def show(line: str) -> None:
-            ctx.append(OutputStreamed(call_id=ctx.call_id, text=line))
-
         async def perform(permit: Permit) -> Outcome:
             check_permit(permit, action, self._hub, server)
             tools = await self._tools(server, ctx)
@@ -242,19 +209,19 @@ class UseMcpTool:
             if tool is None:
                 raise _no_tool(server, name, tools)
             another = known is not None and tool.digest != known.digest
-            if another or (not changed and self._hub.has_changed(server, tool)):
+            one = self._hub.server(server)
+            if another or (not changed and one.has_changed(tool)):
                 raise ToolError(f"{CHANGED} {NOT_CALLED}\n{describe(server, [tool])}")
             _check(server, tool, arguments)
             if changed:
-                self._hub.allow(server, tool)
+                one.allow(tool)
             try:
-                one = self._hub.server(server)
-                result = await one.call(name, arguments, ShownProgress(show), ctx)
+                result = await one.call(name, arguments, ctx)
             except WrongArguments as error:
                 raise BadArguments(f"{error}\n{describe(server, [tool])}") from error
             return tool_outcome(result, ctx)
 
-        changed = known is not None and self._hub.has_changed(server, known)
+        changed = known is not None and self._hub.server(server).has_changed(known)
         action = Action(
             title=f"Call {name} of the MCP server {server}",
             perform=perform,
@@ -281,10 +248,10 @@ class UseMcpTool:
 
     async def _listed(self, server: str, ctx: ToolContext) -> list[ToolOffer]:
         with anyio.move_on_after(SLOW_SECONDS):
-            return await self._hub.tools(server)
+            return await self._hub.server(server).tools()
         waiting = self._hub.server(server).health()
         ctx.append(Noted(text=f"The MCP server {server}: {waiting.error or waiting.state}"))
-        return await self._hub.tools(server)
+        return await self._hub.server(server).tools()
 
 
 async def signed_in(hub: McpHub, server: str, ctx: ToolContext) -> bool:
@@ -361,8 +328,9 @@ def check_permit(permit: Permit, action: Action, hub: McpHub, server: str) -> No
     saw the definition of the server, so it counts as approved."""
     if permit.digest != action.digest:
         raise Denied("This call was not permitted, so it was not made.")
-    if permit.by_hand and not hub.is_connected(server):
-        hub.server(server).agree()
+    one = hub.server(server)
+    if permit.by_hand and not one.is_connected:
+        one.agree()
 
 
 def describe(server: str, tools: Sequence[ToolOffer]) -> str:

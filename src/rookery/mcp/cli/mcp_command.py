@@ -51,7 +51,7 @@ def command(ctx: click.Context) -> int:
 @json_option
 def list_command(workspace: Path, as_json: bool) -> int:
     """List the configured servers and their last known state. Nothing is started."""
-    from rookery.mcp.server import overview
+    from rookery.mcp.hub import overview
 
     found, states = overview(**_overview_options(workspace))
     listed = list(zip(states, found.servers, strict=True))
@@ -81,7 +81,7 @@ def list_command(workspace: Path, as_json: bool) -> int:
 def get_command(name: str, workspace: Path, as_json: bool) -> int:
     """Show one server: its definition with secrets masked, its state and its tools. Nothing is
     started."""
-    from rookery.mcp.server import overview
+    from rookery.mcp.hub import overview
 
     found, states = overview(**_overview_options(workspace))
     for problem in found.problems:
@@ -134,7 +134,7 @@ def login_command(name: str, workspace: Path) -> int:
 @_HERE
 def logout_command(name: str, workspace: Path) -> int:
     """Forget the sign-in to a server. The server is not notified."""
-    from rookery.mcp.server import overview
+    from rookery.mcp.hub import overview
     from rookery.mcp.server_sign_in import sign_out
 
     found, _ = overview(**_overview_options(workspace))
