@@ -49,6 +49,9 @@ class ForeignServer(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """What works differently here, as sentences."""
 
+    def is_same(self, other: "ForeignServer") -> bool:
+        return (self.name, self.definition) == (other.name, other.definition)
+
 
 class UnreadableFile(Struct, frozen=True):
     file: Path
@@ -80,7 +83,7 @@ def _users(home: Path, environ: Mapping[str, str]) -> list[Path]:
 def _extension(path: str) -> _Kind:
     return _Kind(
         lambda home, environ: [each / "globalStorage" / path for each in _users(home, environ)],
-        lambda table, _: [table.get("mcpServers")],
+        _mcp_servers,
     )
 
 

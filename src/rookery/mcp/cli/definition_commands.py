@@ -13,12 +13,19 @@ import msgspec
 from rookery import NAME
 from rookery.core.text.terminal_text import aligned, counted, visible_line
 from rookery.errors import RookeryError, SettingsError
-from rookery.mcp.cli.servers_file import SERVERS, file_of
+from rookery.mcp.cli.servers_file import SERVERS, ServersFile, file_of
 
 if TYPE_CHECKING:
     from rookery.mcp.config import Pairs, ServerDefinition
     from rookery.mcp.foreign_servers import ForeignServer, UnreadableFile
 
+workspace_option = click.option(
+    "-w",
+    "--workspace",
+    type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True),
+    default=".",
+    help="The project folder.",
+)
 MASK = "***"
 NOT_ALL = 9
 
@@ -83,25 +90,22 @@ def add_json(name: str, text: str, workspace: Path, *, project: bool) -> int:
             f"{name} was not added: give its definition as an object, such as "
             '{"command": "npx", "args": ["-y", "PACKAGE"]}.'
         )
-    file = file_of(workspace, project=project)
+    add_server(name, definition, file_of(workspace, project=project))
+    return 0
+
+
+def add_server(name: str, definition: dict[str, Any], file: ServersFile) -> None:
     doubts = file.add(name, definition)
     print(visible_line(f"Added {name} to {file.path}. Try it with: {NAME} mcp test {name}"))
     for doubt in doubts:
         print(visible_line(doubt))
-    return 0
 
 
 @click.command("import")
 @click.argument("names", nargs=-1, metavar="[NAME...]")
 @click.option("--from", "agent", metavar="AGENT", help="Only the servers of this agent.")
 @click.option("--all", "every", is_flag=True, help="Import all that are listed.")
-@click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True),
-    default=".",
-    help="The project folder.",
-)
+@workspace_option
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def import_command(
     names: Sequence[str], agent: str | None, every: bool, workspace: Path, as_json: bool
@@ -144,12 +148,10 @@ def _found(
 
     found: list[ForeignServer] = []
     unreadable: list[UnreadableFile] = []
-    known: list[tuple[str, Any]] = []
     for each in foreign_servers(Path.home(), os.environ, workspace):
         if isinstance(each, UnreadableFile):
             unreadable.append(each)
-        elif agent in (None, each.agent) and (each.name, each.definition) not in known:
-            known.append((each.name, each.definition))
+        elif agent in (None, each.agent) and not any(map(each.is_same, found)):
             found.append(each)
     return found, unreadable
 
@@ -206,16 +208,10 @@ def _import(chosen: "Iterable[ForeignServer]") -> int:
 def _rows(found: "Sequence[ForeignServer]") -> list[str]:
     mine = file_of(Path(), project=False).names()
     rows = [
-        (
-            str(number),
-            each.name[:40],
-            each.agent,
-            "already yours" if each.name in mine else "",
-            place,
-        )
-        for number, (each, place) in enumerate(zip(found, _places(found), strict=True), 1)
+        (str(at), each.name[:40], each.agent, "already yours" if each.name in mine else "", place)
+        for at, (each, place) in enumerate(zip(found, _places(found), strict=True), 1)
     ]
-    return aligned([[visible_line(cell) for cell in row] for row in rows])
+    return aligned(rows, shown=visible_line)
 
 
 def _places(found: "Iterable[ForeignServer]") -> list[str]:

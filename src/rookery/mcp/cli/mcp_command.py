@@ -7,34 +7,32 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rookery import NAME
 from rookery.cli.command_line import json_option
-from rookery.core.text.terminal_text import cells_of, counted, visible_line
+from rookery.core.text.terminal_text import aligned, counted, visible_line
 from rookery.errors import SettingsError, ToolError
 from rookery.mcp.cli.definition_commands import (
     add_json,
+    add_server,
     import_command,
     print_fields,
     shown_definition,
+    workspace_option,
 )
 from rookery.mcp.cli.servers_file import ServersFile, file_of
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_listing import GAP, age, padded
+from rookery.storage.cli.session_listing import GAP, age
 from rookery.storage.settings_files import find_settings
 from rookery.storage.token_store import TokenStore
 
-_HERE = click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True),
-    default=".",
-    help="The project folder.",
-)
+if TYPE_CHECKING:
+    from rookery.mcp.config import Parsed, ServerDefinition
+
 _PROJECT = click.option("--project", is_flag=True, help="Use the project's file, not yours.")
 
 
@@ -47,7 +45,7 @@ def command(ctx: click.Context) -> int:
 
 
 @command.command("list")
-@_HERE
+@workspace_option
 @json_option
 def list_command(workspace: Path, as_json: bool) -> int:
     """List the configured servers and their last known state. Nothing is started."""
@@ -70,13 +68,13 @@ def list_command(workspace: Path, as_json: bool) -> int:
         return 0
     now = datetime.now().astimezone()
     rows = [_row(state, each.place, now) for state, each in listed]
-    print("\n".join(_aligned(rows)))
+    print("\n".join(aligned(rows, shown=visible_line)))
     return 0
 
 
 @command.command("get")
 @click.argument("name")
-@_HERE
+@workspace_option
 @json_option
 def get_command(name: str, workspace: Path, as_json: bool) -> int:
     """Show one server: its definition with secrets masked, its state and its tools. Nothing is
@@ -87,19 +85,18 @@ def get_command(name: str, workspace: Path, as_json: bool) -> int:
     for problem in found.problems:
         if problem.server == name:
             raise SettingsError(f"The server {name} is not used: {problem.text}.")
-    for state, each in zip(states, found.servers, strict=True):
-        if each.name == name:
-            fields = {**shown_definition(each), "state": str(state.state)}
-            fields |= {"error": state.error} if state.error else {}
-            fields |= {"tools": list(state.tools)} if state.tools else {}
-            print(json.dumps(fields)) if as_json else print_fields(fields)
-            return 0
-    raise SettingsError(f"No such server: {name}. See {NAME} mcp list.")
+    server = _named(name, found)
+    state = states[found.servers.index(server)]
+    fields = {**shown_definition(server), "state": str(state.state)}
+    fields |= {"error": state.error} if state.error else {}
+    fields |= {"tools": list(state.tools)} if state.tools else {}
+    print(json.dumps(fields)) if as_json else print_fields(fields)
+    return 0
 
 
 @command.command("test")
 @click.argument("name")
-@_HERE
+@workspace_option
 def test_command(name: str, workspace: Path) -> int:
     """Connect to a server and print its tools, or why it does not work."""
     import anyio
@@ -116,7 +113,7 @@ def test_command(name: str, workspace: Path) -> int:
 
 @command.command("login")
 @click.argument("name")
-@_HERE
+@workspace_option
 def login_command(name: str, workspace: Path) -> int:
     """Sign in to a server with a browser."""
     import anyio
@@ -131,20 +128,22 @@ def login_command(name: str, workspace: Path) -> int:
 
 @command.command("logout")
 @click.argument("name")
-@_HERE
+@workspace_option
 def logout_command(name: str, workspace: Path) -> int:
     """Forget the sign-in to a server. The server is not notified."""
     from rookery.mcp.hub import overview
     from rookery.mcp.server_sign_in import sign_out
 
     found, _ = overview(**_overview_options(workspace))
-    tokens = TokenStore(find_places(os.environ).mcp_tokens)
+    gone = sign_out(_named(name, found), TokenStore(find_places(os.environ).mcp_tokens))
+    print(visible_line(f"{'Signed out of' if gone else 'You were not signed in to'} {name}."))
+    return 0
+
+
+def _named(name: str, found: "Parsed") -> "ServerDefinition":
     for each in found.servers:
         if each.name == name:
-            gone = sign_out(each, tokens)
-            said = "Signed out of" if gone else "You were not signed in to"
-            print(visible_line(f"{said} {name}."))
-            return 0
+            return each
     raise SettingsError(f"No such server: {name}. See {NAME} mcp list.")
 
 
@@ -184,7 +183,7 @@ class _AddCommand(click.Command):
 )
 @click.option("--timeout", type=float, help="Seconds for a call; default 60.")
 @_PROJECT
-@_HERE
+@workspace_option
 def add_command(
     name: str,
     program: Sequence[str],
@@ -211,10 +210,7 @@ def add_command(
     if timeout is not None:
         definition["timeout"] = timeout
     file = file_of(workspace, project=project)
-    doubts = file.add(name, definition)
-    print(visible_line(f"Added {name} to {file.path}. Try it with: {NAME} mcp test {name}"))
-    for doubt in doubts:
-        print(visible_line(doubt))
+    add_server(name, definition, file)
     if project and not _trusted(workspace):
         print(f"It is not started before the folder is trusted: {NAME} trust")
     return 0
@@ -224,7 +220,7 @@ def add_command(
 @click.argument("name")
 @click.argument("definition", metavar="JSON")
 @_PROJECT
-@_HERE
+@workspace_option
 def add_json_command(name: str, definition: str, project: bool, workspace: Path) -> int:
     """Add a server by its JSON definition; - reads it from standard input."""
     text = sys.stdin.read() if definition == "-" else definition
@@ -237,7 +233,7 @@ command.add_command(import_command)
 @command.command("remove")
 @click.argument("name")
 @_PROJECT
-@_HERE
+@workspace_option
 def remove_command(name: str, project: bool, workspace: Path) -> int:
     """Remove a server from your file, or from the project's."""
     from rookery.platform.user_folders import PROJECT_MCP_FILES
@@ -348,10 +344,3 @@ def _row(health: Any, place: str, now: datetime) -> list[str]:
     seen = f"{tools}, {age(health.since, now)}" if health.since else "never used"
     detail = health.error if health.state == "failed" else place
     return [health.name, str(health.state), health.source, seen, detail]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    shown = [[visible_line(cell) for cell in row] for row in rows]
-    widths = [max(map(cells_of, column)) for column in zip(*shown, strict=True)]
-    widths[-1] = 0
-    return [GAP.join(map(padded, row, widths)) for row in shown]
