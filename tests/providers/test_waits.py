@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rookery.providers.retry_delay import retry_delay
+from rookery.providers.provider_errors import retry_delay
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -2,12 +2,14 @@
 
 The same error comes in many forms: a status, a code in the body, a phrase, JSON inside a JSON
 string, or an event in a stream with status 200. `refusal` handles all of them, structure first,
-phrases last.
+phrases last. `retry_delay` reads how long a provider says to wait.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from math import ceil
 from typing import Any
 
@@ -19,7 +21,6 @@ from rookery.errors import ProviderError
 from rookery.providers.catalogue import known_models
 from rookery.providers.listener import Addressee
 from rookery.providers.registry import BY_KEY
-from rookery.providers.retry_delay import retry_delay
 
 _REQUEST_IDS = ("request-id", "x-request-id", "x-amzn-requestid")
 SHOWN_BYTES = 2048
@@ -109,6 +110,15 @@ _STATUS_OF_CODE = {
     "insufficient_quota": 429,
     "overloaded_error": 529,
 }
+
+_SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
+_RESETS = (
+    ("anthropic-ratelimit-requests-reset", "anthropic-ratelimit-requests-remaining"),
+    ("anthropic-ratelimit-tokens-reset", "anthropic-ratelimit-tokens-remaining"),
+    ("x-ratelimit-reset-requests", "x-ratelimit-remaining-requests"),
+    ("x-ratelimit-reset-tokens", "x-ratelimit-remaining-tokens"),
+    ("x-ratelimit-reset", "x-ratelimit-remaining"),
+)
 
 
 class _ReportedFailure(Struct, frozen=True, kw_only=True):
@@ -304,3 +314,85 @@ def _suggestion(to: Addressee) -> str:
 def _long_wait(seconds: float) -> str:
     """A wait that is too long to try again; others are shown while they last."""
     return f". Try again in {ceil(seconds / 60):,} minutes" if seconds > LONGEST_WAIT else ""
+
+
+def retry_delay(
+    headers: Mapping[str, str], delays: Sequence[object] = (), *, now: datetime | None = None
+) -> float | None:
+    """Seconds to wait; None if no usable time is given. Times in the past are not usable.
+
+    `delays` are durations such as "17s" from the body.
+    """
+    now = now or datetime.now(UTC)
+    if (milliseconds := _number(headers.get("retry-after-ms", ""))) is not None:
+        return milliseconds / 1000
+    if (named := _seconds(headers.get("retry-after", ""), now)) is not None:
+        return named
+    if spans := _known(_span(str(delay)) for delay in delays):
+        return max(spans)
+    exhausted = [reset for reset, left in _RESETS if headers.get(left, "").strip() == "0"]
+    candidates = exhausted or [reset for reset, _ in _RESETS]
+    resets = _known(_moment_or_span(headers.get(reset, ""), now) for reset in candidates)
+    if not resets:
+        return None
+    return max(resets) if exhausted else min(resets)
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _seconds(text: str, now: datetime) -> float | None:
+    if not text.strip()[:1].isalpha():
+        return _number(text)
+    try:
+        return _ahead(parsedate_to_datetime(text), now)
+    except ValueError:
+        return None
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value < float("inf") else None
+
+
+def _ahead(moment: datetime, now: datetime) -> float | None:
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    seconds = (aware - now).total_seconds()
+    return seconds if seconds > 0 else None
+
+
+def _moment_or_span(text: str, now: datetime) -> float | None:
+    if (number := _number(text)) is not None:
+        return _epoch_or_seconds(number, now)
+    if (span := _span(text)) is not None:
+        return span
+    try:
+        return _ahead(datetime.fromisoformat(text), now)
+    except ValueError:
+        return None
+
+
+def _epoch_or_seconds(number: float, now: datetime) -> float | None:
+    """Some servers give a timestamp, in seconds or milliseconds; others the remaining seconds."""
+    if number > 1e11:
+        number /= 1000
+    if number > 1e9:
+        number -= now.timestamp()
+    return number if number > 0 else None
+
+
+def _span(text: str) -> float | None:
+    """Seconds of "1h2m3.5s" or "20ms"."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
+        return None
+    try:
+        hours, minutes, seconds, milliseconds = (float(part or 0) for part in match.groups())
+    except ValueError:
+        return None
+    total = hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
+    return total if total > 0 else None

@@ -13,6 +13,7 @@ from llm_server.parts import Answer, Status, call, hang, keepalives, say
 from rookery.app.model_choice import facts_about
 from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places
+from rookery.providers.cli.probe_command import probe, way_to_call
 from rookery.providers.model_cache import (
     LARGEST_FILE,
     ProbedModel,
@@ -20,7 +21,6 @@ from rookery.providers.model_cache import (
     probed_model,
     remember,
 )
-from rookery.providers.probe import probe, way_to_call
 from rookery.providers.registry import open_provider
 from support.terminal_session import Installed
 

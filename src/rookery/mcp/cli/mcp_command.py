@@ -16,14 +16,15 @@ from rookery.cli.command_line import json_option
 from rookery.core.text.terminal_text import aligned, counted, visible_line
 from rookery.errors import SettingsError, ToolError
 from rookery.mcp.cli.definition_commands import (
+    ServersFile,
     add_json,
     add_server,
+    file_of,
     import_command,
     print_fields,
     shown_definition,
     workspace_option,
 )
-from rookery.mcp.cli.servers_file import ServersFile, file_of
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import GAP, age
