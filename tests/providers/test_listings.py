@@ -18,7 +18,6 @@ from rookery.providers.listing_shapes import MOST_MODELS, ListedModel, read_list
 from rookery.providers.listings import (
     LISTING_BYTES,
     ListRequest,
-    LocalServer,
     ask_for_lists,
     local_addresses,
     local_servers,
@@ -177,7 +176,7 @@ async def test_local_servers_are_found_with_their_models():
         found = await local_servers(
             5, {"ollama": f"{nowhere}/v1", "vllm": f"{server.url}/v1", "lmstudio": "nonsense://"}
         )
-    assert found == [LocalServer("vllm", f"{server.url}/v1", ("scripted-1",))]
+    assert found == {"vllm": ["scripted-1"]}
 
 
 def test_the_address_in_use_replaces_the_usual_one_of_a_local_server():
@@ -193,7 +192,7 @@ def test_the_address_in_use_replaces_the_usual_one_of_a_local_server():
 async def test_a_server_that_does_not_answer_in_time_is_skipped():
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"http://127.0.0.1:{mute.getsockname()[1]}/v1"
-        assert await local_servers(0.1, {"ollama": address}) == []
+        assert await local_servers(0.1, {"ollama": address}) == {}
 
 
 GLM = ListedModel(id="glm", window=1000, images=True, input_price=1.5)

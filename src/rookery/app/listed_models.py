@@ -33,7 +33,7 @@ async def known_models(
     if local:
         addresses = local_addresses(default.provider, default.base_url)
         servers = await local_servers(addresses=addresses)
-        found += [(server.provider, model) for server in servers for model in server.models]
+        found += [(name, model) for name, models in servers.items() for model in models]
         found += [("local", file.name) for file in local_files(os.environ)]
     return tuple(_described(settings, default, *each) for each in dict.fromkeys(found))
 
@@ -89,7 +89,7 @@ class LocalModel(Struct, frozen=True):
 def running_models() -> list[LocalModel]:
     """The models of all local servers. Blocks for a moment."""
     servers = anyio.run(local_servers)
-    return [LocalModel(each.provider, model) for each in servers for model in each.models]
+    return [LocalModel(name, model) for name, models in servers.items() for model in models]
 
 
 def server_address(settings: Settings, provider: str) -> str:
@@ -101,16 +101,16 @@ def server_address(settings: Settings, provider: str) -> str:
 def models_of(provider: str, address: str) -> list[str]:
     """The models of one local server. Blocks for a moment."""
     found = anyio.run(partial(local_servers, addresses={provider: address}))
-    return [model for server in found for model in server.models]
+    return found.get(provider, [])
 
 
 async def no_model_help(environ: Mapping[str, str]) -> str:
     """Say how to get a model. Most new users without a terminal see this first."""
-    for server in await local_servers():
-        if server.models:
+    for provider, models in (await local_servers()).items():
+        if models:
             return (
-                f"{NO_MODEL_CHOSEN}, but {server.provider} runs here. Use it with:\n"
-                f'  {NAME} --provider {server.provider} -m {server.models[0]} "your task"'
+                f"{NO_MODEL_CHOSEN}, but {provider} runs here. Use it with:\n"
+                f'  {NAME} --provider {provider} -m {models[0]} "your task"'
             )
     for file in local_files(environ):
         return (

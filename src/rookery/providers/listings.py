@@ -5,6 +5,7 @@ time limit. If one fails, the reason is returned as a sentence and the others ar
 """
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -69,35 +70,40 @@ class ListRequest(Struct, frozen=True, kw_only=True):
         return f"ListRequest({self.provider!r}, {address_of(self.base_url)!r})"
 
 
-class ListAnswer(Struct, frozen=True, kw_only=True):
-    """The models, or the reason why there is no list."""
+class ModelOffer(Struct, frozen=True, kw_only=True):
+    """The models of one provider, and why its list could not be fetched."""
 
-    request: ListRequest
-    models: tuple[ListedModel, ...] = ()
-    failure: str = ""
-
-
-class LocalServer(Struct, frozen=True):
     provider: str
     base_url: str
-    models: tuple[str, ...]
+    models: tuple[ListedModel, ...] = ()
+    fetched: float | None = None
+    """When the list was fetched; None for the models in `models.toml`."""
+    failure: str = ""
 
 
 class NoListing(Exception):
     """Why there is no list."""
 
 
-async def ask_for_lists(requests: Sequence[ListRequest]) -> list[ListAnswer]:
-    """The answers, in the order of the requests."""
-    answers: dict[int, ListAnswer] = {}
+async def ask_for_lists(requests: Sequence[ListRequest]) -> list[ModelOffer]:
+    """What the providers offer now, in the order of the requests."""
+    offers: dict[int, ModelOffer] = {}
 
     async def ask(place: int, request: ListRequest) -> None:
-        answers[place] = await _answer(request)
+        offer = ModelOffer(provider=request.provider, base_url=request.base_url)
+        try:
+            with anyio.fail_after(request.seconds):
+                models = await _listed(request)
+            offers[place] = replace(offer, models=models, fetched=time.time())
+        except NoListing as error:
+            offers[place] = replace(offer, failure=str(error))
+        except TimeoutError:
+            offers[place] = replace(offer, failure=f"no answer within {request.seconds:g} seconds")
 
     async with anyio.create_task_group() as group:
         for place, request in enumerate(requests):
             group.start_soon(ask, place, request)
-    return [answers[place] for place in range(len(requests))]
+    return [offers[place] for place in range(len(requests))]
 
 
 def local_addresses(provider: str, base_url: str | None) -> dict[str, str]:
@@ -109,13 +115,13 @@ def local_addresses(provider: str, base_url: str | None) -> dict[str, str]:
 
 async def local_servers(
     seconds: float = LOCAL_SECONDS, addresses: Mapping[str, str] | None = None
-) -> list[LocalServer]:
-    """Local servers that answer in time with a list of models; no server is not an error.
+) -> dict[str, list[str]]:
+    """The models of local servers that answer in time, by provider; no server is not an error.
 
     `addresses` are base URLs by provider.
     """
     wanted = addresses or {name: BASE_URLS[name] for name in LOCAL}
-    found: dict[str, LocalServer] = {}
+    found: dict[str, list[str]] = {}
 
     async def look(http: "httpx2.AsyncClient", provider: str, base_url: str) -> None:
         with anyio.move_on_after(seconds):
@@ -123,13 +129,12 @@ async def local_servers(
                 models = await _fetched_list(http, f"{base_url.rstrip('/')}/models")
             except NoListing:
                 return
-            names = tuple(model.id for model in models)
-            found[provider] = LocalServer(provider, base_url, names)
+            found[provider] = [model.id for model in models]
 
     async with _client("http://127.0.0.1", {}) as http, anyio.create_task_group() as group:
         for provider, base_url in wanted.items():
             group.start_soon(look, http, provider, base_url)
-    return [found[provider] for provider in wanted if provider in found]
+    return {provider: found[provider] for provider in wanted if provider in found}
 
 
 async def loaded_facts(request: ListRequest, model: str) -> dict[str, Any]:
@@ -164,21 +169,11 @@ async def loaded_facts(request: ListRequest, model: str) -> dict[str, Any]:
     return {**facts, "window": window} if window else facts
 
 
-async def _answer(request: ListRequest) -> ListAnswer:
-    if failure := _NO_LIST.get(request.provider):
-        return ListAnswer(request=request, failure=failure)
-    if "{" in request.base_url:
-        return ListAnswer(request=request, failure="its address is not set")
-    with anyio.move_on_after(request.seconds):
-        try:
-            models = await _listed(request)
-        except NoListing as error:
-            return ListAnswer(request=request, failure=str(error))
-        return ListAnswer(request=request, models=models)
-    return ListAnswer(request=request, failure=f"no answer within {request.seconds:g} seconds")
-
-
 async def _listed(request: ListRequest) -> tuple[ListedModel, ...]:
+    if failure := _NO_LIST.get(request.provider):
+        raise NoListing(failure)
+    if "{" in request.base_url:
+        raise NoListing("its address is not set")
     base = request.base_url.rstrip("/")
     usual = f"{base}/models"
     special = _PATHS.get(request.provider)

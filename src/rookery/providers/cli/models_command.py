@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,13 +30,13 @@ from rookery.errors import SettingsError, StorageError
 from rookery.platform.user_folders import Places, find_places
 from rookery.providers.catalogue import known_models
 from rookery.providers.cli.auth_command import key_variable
-from rookery.providers.cli.models_table import ModelOffer, as_json, as_text
+from rookery.providers.cli.models_table import as_json, as_text
 from rookery.providers.listing_shapes import ListedModel
 from rookery.providers.listings import (
     LOCAL_SECONDS,
     SECONDS,
-    ListAnswer,
     ListRequest,
+    ModelOffer,
     ask_for_lists,
     local_servers,
 )
@@ -117,7 +116,7 @@ def described_models(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     places = find_places(environ)
     settings = find_settings(places.settings_file, None, environ, {}).settings
     offers = models_by_key(environ, places.keys_file)
-    offers |= {server.provider: list(server.models) for server in anyio.run(local_servers)}
+    offers |= anyio.run(local_servers)
     return {
         model: to_builtins(facts_about(settings, provider, model, None))
         for provider, models in offers.items()
@@ -185,18 +184,21 @@ async def _offers(
         base_url = own_address(own, provider, os.environ) or BASE_URLS[provider]
         known = stored.get(address_of(base_url))
         if known and not refresh and provider not in LOCAL:
-            offers[provider] = _stored(provider, base_url, known)
+            offers[provider] = _known(provider, base_url, known)
             continue
         request = _request(provider, base_url, own, places, patient=bool(wanted))
         if isinstance(request, str):
-            offers[provider] = _built_in(provider, base_url, request)
+            offers[provider] = _known(provider, base_url, None, request)
         else:
             requests[provider] = request
-    for answer in await _with_progress(list(requests.values())):
-        provider = answer.request.provider
-        if provider in LOCAL and answer.failure and provider not in (wanted, settings.provider):
+    for offer in await _with_progress(list(requests.values())):
+        provider, base_url = offer.provider, offer.base_url
+        if provider in LOCAL and offer.failure and provider not in (wanted, settings.provider):
             continue  # most users run no local server, so this is not an error
-        offers[provider] = _answered(answer, stored)
+        if offer.failure:
+            known = stored.get(address_of(base_url))
+            offer = _known(provider, base_url, known, offer.failure)
+        offers[provider] = offer
     _keep(places.model_lists, offers.values(), requests)
     found = [offers[provider] for provider in asked if provider in offers]
     return found if wanted else [*found, *(each for each in [_files()] if each.models)]
@@ -255,48 +257,30 @@ def _request(
     return ListRequest(provider=provider, base_url=base_url, key=secret, seconds=seconds)
 
 
-async def _with_progress(requests: list[ListRequest]) -> list[ListAnswer]:
+async def _with_progress(requests: list[ListRequest]) -> list[ModelOffer]:
     async def report() -> None:
         await anyio.sleep(PROGRESS_AFTER)
         print(f"Asking {', '.join(each.provider for each in requests)} …", file=sys.stderr)
 
     async with anyio.create_task_group() as group:
         group.start_soon(report)
-        answers = await ask_for_lists(requests)
+        offers = await ask_for_lists(requests)
         group.cancel_scope.cancel()
-    return answers
+    return offers
 
 
-def _answered(answer: ListAnswer, stored: Mapping[str, ModelList]) -> ModelOffer:
-    request = answer.request
-    if not answer.failure:
-        return ModelOffer(
-            provider=request.provider,
-            base_url=request.base_url,
-            models=answer.models,
-            fetched=time.time(),
-        )
-    known = stored.get(address_of(request.base_url))
-    if known:
-        return _stored(request.provider, request.base_url, known, answer.failure)
-    return _built_in(request.provider, request.base_url, answer.failure)
-
-
-def _stored(provider: str, base_url: str, known: ModelList, failure: str = "") -> ModelOffer:
+def _known(provider: str, base_url: str, known: ModelList | None, failure: str = "") -> ModelOffer:
+    """The models in the last list, or else those in `models.toml`."""
+    models = known.models if known else ()
+    if known is None and provider not in LOCAL:  # only a local server itself knows its models
+        models = tuple(ListedModel(id=name) for name in known_models(provider))
     return ModelOffer(
         provider=provider,
         base_url=base_url,
-        models=known.models,
-        fetched=known.fetched,
+        models=models,
+        fetched=known.fetched if known else None,
         failure=failure,
     )
-
-
-def _built_in(provider: str, base_url: str, failure: str) -> ModelOffer:
-    # only a local server itself knows its models
-    names = () if provider in LOCAL else known_models(provider)
-    models = tuple(ListedModel(id=name) for name in names)
-    return ModelOffer(provider=provider, base_url=base_url, models=models, failure=failure)
 
 
 def _keep(file: Path, offers: Any, requests: Mapping[str, ListRequest]) -> None:

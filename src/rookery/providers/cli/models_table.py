@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
 from rookery import NAME
 from rookery.app.model_choice import ModelChoice
@@ -13,23 +13,13 @@ from rookery.core.text.terminal_text import aligned
 from rookery.engine.ports.model import ModelInfo
 from rookery.providers.catalogue import find_model
 from rookery.providers.listing_shapes import ListedModel
+from rookery.providers.listings import ModelOffer
 from rookery.providers.model_cache import address_of, facts_of
 from rookery.providers.model_files import size_in_words
 from rookery.providers.registry import DEFAULT_MODELS, LOCAL, how_to_get_a_model
 
 _HEADINGS = ("provider", "model", "window", "$ in", "$ out", "size", "abilities", "")
 _SIZE = _HEADINGS.index("size")
-
-
-class ModelOffer(Struct, frozen=True, kw_only=True):
-    """The models of one provider, and where the list comes from."""
-
-    provider: str
-    base_url: str
-    models: tuple[ListedModel, ...]
-    fetched: float | None = None
-    """When the list was fetched; None for the models in `models.toml`."""
-    failure: str = ""
 
 
 def as_json(
