@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.diagnostics.configured_commands import parse_file_command
+from rookery.platform.paths import path_outside
 
 PROJECT_PROGRAMS = (".venv/bin", "venv/bin", "node_modules/.bin")
 """Folders of a project that hold programs, from its root up to the workspace."""
@@ -138,7 +139,8 @@ def find_servers(
     environ: Mapping[str, str] | None = None,
 ) -> Iterator[FoundServer]:
     """The servers for a file of the workspace."""
-    places = outside_path(workspace, os.environ if environ is None else environ)
+    users = (os.environ if environ is None else environ).get("PATH", os.defpath)
+    places = path_outside(workspace, users)
     for row in rows:
         if not row.serves(path):
             continue
@@ -150,17 +152,6 @@ def find_servers(
             if program := _program(words[0], inside, places):
                 yield FoundServer(row, (program, *words[1:]), root)
                 break
-
-
-def outside_path(workspace: Path, environ: Mapping[str, str]) -> str:
-    """The user's PATH without folders of the workspace."""
-    root = os.path.realpath(workspace)
-    folders = environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(
-        folder
-        for folder in folders
-        if os.path.isabs(folder) and not Path(os.path.realpath(folder)).is_relative_to(root)
-    )
 
 
 def project_places(root: Path, workspace: Path) -> str:

@@ -26,6 +26,7 @@ from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.results import ServerFailure, visible_line
 from rookery.mcp.server_requests import Answering
 from rookery.mcp.server_sign_in import NoTokens, TokenKeeper
+from rookery.platform.paths import leads_into, path_outside
 from rookery.platform.piped_process import PipedProcess
 
 _FETCHERS = {"npx", "bunx", "uvx", "pipx", "docker", "podman"}
@@ -145,16 +146,10 @@ def environment_for(
 ) -> dict[str, str]:
     given = {name: environ[name] for name in PASSED_ON if name in environ}
     if server.source == "user":
-        given["PATH"] = path_without(workspace, given.get("PATH", os.defpath))
-        if "-m" in server.args and is_within(folder, workspace):
+        given["PATH"] = path_outside(workspace, given.get("PATH", os.defpath))
+        if "-m" in server.args and leads_into(folder, workspace):
             given["PYTHONSAFEPATH"] = "1"  # keeps modules of the workspace out
     return given | dict(server.env)
-
-
-def path_without(workspace: Path, path: str) -> str:
-    """The folders of a PATH that are not in the workspace."""
-    folders = [each for each in path.split(os.pathsep) if os.path.isabs(each)]
-    return os.pathsep.join(each for each in folders if not is_within(each, workspace))
 
 
 def programs_for(
@@ -170,12 +165,7 @@ def programs_for(
     found = [os.path.join(each, command) for each in folders]
     if server.source == "project" or "PATH" in dict(server.env):
         return found
-    return [each for each in found if not is_within(each, workspace)]
-
-
-def is_within(place: str | Path, folder: Path) -> bool:
-    """Whether the path is in the folder, with links resolved."""
-    return PurePath(os.path.realpath(place)).is_relative_to(os.path.realpath(folder))
+    return [each for each in found if not leads_into(each, workspace)]
 
 
 def changed_code(
@@ -186,7 +176,7 @@ def changed_code(
     root = context.workspace
     folder = starting_folder(server, root, context.empty)
     names_any = files.any_there
-    starts_there = folder != context.empty and is_within(folder, root)
+    starts_there = folder != context.empty and leads_into(folder, root)
     if server.transport is not Transport.STDIO or not (names_any or starts_there):
         return None
     fetched = PurePath(server.command).name in _FETCHERS and not names_any

@@ -193,6 +193,17 @@ def within_any(path: str, folders: Iterable[str]) -> bool:
     return False
 
 
+def leads_into(place: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:
+    """Whether the path is in the folder, with links resolved."""
+    return within(os.path.realpath(place), os.path.realpath(folder))
+
+
+def path_outside(workspace: os.PathLike[str], path: str) -> str:
+    """The folders of a PATH that are not in the workspace."""
+    folders = [each for each in path.split(os.pathsep) if os.path.isabs(each)]
+    return os.pathsep.join(each for each in folders if not leads_into(each, workspace))
+
+
 _NO_NAMES = ("", ".", "..")
 
 

@@ -23,7 +23,15 @@ from rookery.engine.ports.model import (
 from rookery.providers.catalogue import priced, takes_budget
 from rookery.providers.exchange import Question, WireProvider
 from rookery.providers.listener import ReportedError
-from rookery.providers.wire_format import count, detail_of_stop, sendable, stop_reason, table, words
+from rookery.providers.wire_format import (
+    count,
+    detail_of_stop,
+    latest,
+    sendable,
+    stop_reason,
+    table,
+    words,
+)
 
 SOURCE = "anthropic"
 VERSION = "2026-10-21"
@@ -225,18 +233,13 @@ class MessageReading:
         if not isinstance(data, dict):
             return ()
         before = self._usage
-
-        def latest(name: str, earlier: int) -> int:
-            known = count(data.get(name))
-            return earlier if known is None else known
-
-        reads = latest("cache_read_input_tokens", before.cache_reads)
-        writes = latest("cache_creation_input_tokens", before.cache_writes)
-        self._fresh_in = latest("input_tokens", self._fresh_in)
+        reads = latest(data.get("cache_read_input_tokens"), before.cache_reads)
+        writes = latest(data.get("cache_creation_input_tokens"), before.cache_writes)
+        self._fresh_in = latest(data.get("input_tokens"), self._fresh_in)
         usage = replace(
             before,
             tokens_in=self._fresh_in + reads + writes,
-            tokens_out=latest("output_tokens", before.tokens_out),
+            tokens_out=latest(data.get("output_tokens"), before.tokens_out),
             cache_reads=reads,
             cache_writes=writes,
         )

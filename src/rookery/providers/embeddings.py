@@ -5,7 +5,6 @@ Called from a dedicated thread, so it blocks and sleeps between retries.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -19,6 +18,7 @@ from rookery.providers.http_client import tls_context
 from rookery.providers.listener import Addressee
 from rookery.providers.provider_errors import plain, redacted, refusal
 from rookery.providers.registry import BASE_URLS, is_encrypted, is_loopback
+from rookery.providers.wire_format import json_or_text
 
 TRIES = 3
 FIRST_WAIT = 0.5
@@ -99,7 +99,7 @@ class EndpointEmbedder:
                 kind=FailureKind.OFFLINE,
             ) from error
         if not response.is_success:
-            raise refusal(self._to, response.status_code, response.headers, _said(body))
+            raise refusal(self._to, response.status_code, response.headers, json_or_text(body))
         return self._vectors(body, len(texts))
 
     def _read(self, response: httpx2.Response) -> bytes:
@@ -125,10 +125,3 @@ class EndpointEmbedder:
         return ProviderError(
             f"The answer of {self._to.host} has no embeddings.", kind=FailureKind.MISPLACED
         )
-
-
-def _said(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return body.decode("utf-8", "replace")

@@ -25,7 +25,13 @@ from rookery.engine.ports.model import (
 from rookery.errors import ProviderError
 from rookery.providers.http_client import Item
 from rookery.providers.http_response import HttpAnswer
-from rookery.providers.wire_format import DamagedEvent, Framing, OversizedEvent, decode_event
+from rookery.providers.wire_format import (
+    DamagedEvent,
+    Framing,
+    OversizedEvent,
+    decode_event,
+    json_or_text,
+)
 
 ERROR_BODY_BYTES = 64 * 1024
 PAGE_SHOWN = 200
@@ -241,10 +247,7 @@ class Listener:
         from rookery.providers.provider_errors import plain, refusal
 
         body = await self._beginning_of_body()
-        try:
-            parsed = decode_event(body)
-        except ValueError:
-            parsed = body.decode("utf-8", "replace")
+        parsed = json_or_text(body)
         if answer.status >= 400:
             raise refusal(self._to, answer.status, answer.headers, parsed)
         if isinstance(parsed, dict) and parsed.get("error"):

@@ -7,7 +7,6 @@ time limit. If one fails, the reason is returned as a sentence and the others ar
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -28,7 +27,14 @@ from rookery.providers.listing_shapes import (
     window_set_in_ollama,
 )
 from rookery.providers.model_cache import address_of
-from rookery.providers.registry import BASE_URLS, LOCAL, PROVIDERS, is_encrypted, is_loopback
+from rookery.providers.registry import (
+    BASE_URLS,
+    LOCAL,
+    PROVIDERS,
+    is_encrypted,
+    is_loopback,
+    wire_module,
+)
 from rookery.providers.wire_format import beginning, decode_event, rows, table
 
 if TYPE_CHECKING:
@@ -273,8 +279,7 @@ def _client(base_url: str, headers: Mapping[str, str]) -> "httpx2.AsyncClient":
 
 def _headers(request: ListRequest) -> dict[str, str]:
     row = PROVIDERS[request.provider]
-    own: dict[str, str] = import_module(f"rookery.providers.{row.module}").headers(request.key)
-    return {**own, **row.headers}
+    return {**wire_module(request.provider).headers(request.key), **row.headers}
 
 
 def _azure(root: str) -> str:

@@ -33,10 +33,10 @@ from rookery.providers.vendors import BETWEEN_TEXTS, Vendor, adapt, reasoning_fi
 from rookery.providers.wire_format import (
     IMAGES_OF_A_RESULT,
     bearer,
-    count,
     detail_of_stop,
     encode_body,
     kept_json,
+    latest,
     rows,
     sampling,
     sendable,
@@ -204,11 +204,6 @@ class ChatReading:
     def _read_usage(self, data: Any) -> UsageChunk:
         """The provider's input includes cached tokens. Invalid figures leave the earlier one."""
         before, details = self._usage, table(data.get("prompt_tokens_details"))
-
-        def latest(value: object, earlier: int) -> int:
-            known = count(value)
-            return earlier if known is None else known
-
         elsewhere = data.get("prompt_cache_hit_tokens", data.get("cached_tokens"))
         reads = details.get("cached_tokens", elsewhere)
         usage = Usage(

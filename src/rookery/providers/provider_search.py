@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
 import httpx2
-import msgspec
 from msgspec import Struct
 
 from rookery import NAME, VERSION
@@ -19,7 +18,7 @@ from rookery.engine.ports.tool import WebFindings, WebHit
 from rookery.errors import ProviderError, ToolError
 from rookery.providers.listener import Addressee
 from rookery.providers.registry import PROVIDERS, is_loopback, wire_module
-from rookery.providers.wire_format import rows, table, words
+from rookery.providers.wire_format import beginning, json_or_text, rows, table, words
 
 SECONDS = 120.0
 LARGEST_ANSWER = 4 * MIB
@@ -82,25 +81,16 @@ class ProviderSearch:
                 self._client() as client,
                 client.stream("POST", self._url, json=body) as response,
             ):
-                said = await self._read(response)
+                said = await beginning(response.aiter_bytes(), LARGEST_ANSWER)
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             reason = plain(redacted(str(error), self._to.secret), 200) or type(error).__name__
             raise ToolError(f"{self._to.host} did not answer: {reason}.") from error
-        try:
-            answer = msgspec.json.decode(said)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            answer = said.decode("utf-8", "replace")
+        if len(said) > LARGEST_ANSWER:
+            raise ToolError(f"The answer of {self._to.host} is too large.")
+        answer = json_or_text(said)
         if not response.is_success:
             raise refusal(self._to, response.status_code, response.headers, answer)
         return answer
-
-    async def _read(self, response: httpx2.Response) -> bytes:
-        said = bytearray()
-        async for piece in response.aiter_bytes():
-            said += piece
-            if len(said) > LARGEST_ANSWER:
-                raise ToolError(f"The answer of {self._to.host} is too large.")
-        return bytes(said)
 
     def _client(self) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(
@@ -203,14 +193,11 @@ def _gemini_hits(answer: Any) -> Iterator[WebHit]:
     said: dict[int, str] = {}
     for support in _tables(grounding.get("groundingSupports")):
         text = words(table(support.get("segment")).get("text"))
-        for place in filter(_is_place, rows(support.get("groundingChunkIndices"))):
-            said[place] = f"{said.get(place, '')} {text}".strip()
+        for place in rows(support.get("groundingChunkIndices")):
+            if isinstance(place, int):
+                said[place] = f"{said.get(place, '')} {text}".strip()
     for place, chunk in enumerate(_tables(grounding.get("groundingChunks"))):
         yield _hit(table(chunk.get("web")), "uri", said.get(place, ""))
-
-
-def _is_place(value: object) -> bool:
-    return isinstance(value, int)
 
 
 def _chat_body(model: str, prompt: str) -> Json:

@@ -3,11 +3,10 @@
 Importing this package loads no provider: each is imported when it is opened.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -15,12 +14,9 @@ from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.core.limits import CHOOSE_A_MODEL, Effort, Limits
-from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest
+from rookery.engine.ports.model import ModelInfo, Provider
 from rookery.errors import SettingsError
 from rookery.providers.catalogue import find_model, known_models
-
-if TYPE_CHECKING:
-    from rookery.providers.exchange import Endpoint
 
 
 class ProviderRow(Struct, frozen=True, kw_only=True):
@@ -192,14 +188,8 @@ BY_KEY = (
 """GitHub is missing because its token is often set for other reasons."""
 
 
-class OpenProvider(Protocol):
+class OpenProvider(Provider, Protocol):
     """A provider with a connection, closed by the caller."""
-
-    model: ModelInfo
-
-    def stream(
-        self, request: ModelRequest
-    ) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]: ...
 
     async def aclose(self) -> None: ...
 
@@ -243,28 +233,25 @@ def open_provider(
 def _connected(
     name: str, model: ModelInfo, url: str, key: str, source: str, limits: Limits, effort: Effort
 ) -> OpenProvider:
+    from rookery.providers.exchange import Endpoint
+    from rookery.providers.listener import Addressee
+
     row = PROVIDERS[name]
-
-    def endpoint(headers: dict[str, str]) -> "Endpoint":
-        from rookery.providers.exchange import Endpoint
-        from rookery.providers.listener import Addressee
-
-        to = Addressee(
-            provider=name,
-            model=model.id,
-            host=urlsplit(url).netloc.rpartition("@")[2],
-            secret=key,
-            key_source=source or ("from your credentials" if row.credentials else ""),
-            known_models=known_models(name),
-            address_flag=f" --base-url {model.base_url}" if model.base_url else "",
-        )
-        return Endpoint(url, to=to, headers=headers, limits=limits, local=name in LOCAL)
-
+    to = Addressee(
+        provider=name,
+        model=model.id,
+        host=urlsplit(url).netloc.rpartition("@")[2],
+        secret=key,
+        key_source=source or ("from your credentials" if row.credentials else ""),
+        known_models=known_models(name),
+        address_flag=f" --base-url {model.base_url}" if model.base_url else "",
+    )
     # Google also offers Gemini by chat completions, at an address of its own
     chat = name == "gemini" and url.endswith("/openai")
     module = wire_module("openai" if chat else name)
     headers = {**module.headers(key), **row.headers}
-    provider: OpenProvider = module.PROVIDER(endpoint(headers), model, effort)
+    endpoint = Endpoint(url, to=to, headers=headers, limits=limits, local=row.local)
+    provider: OpenProvider = module.PROVIDER(endpoint, model, effort)
     return provider
 
 

@@ -124,6 +124,14 @@ def decode_event(data: bytes) -> Any:
         return whole_values(_decode_leniently(data))
 
 
+def json_or_text(body: bytes) -> Any:
+    """The JSON of a body, or its text if it is none."""
+    try:
+        return decode_event(body)
+    except ValueError:
+        return body.decode("utf-8", "replace")
+
+
 def _decode_leniently(data: bytes) -> Any:
     try:
         return json.loads(data.decode("utf-8", "replace"))
@@ -268,6 +276,12 @@ def count(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value <= _LARGEST_COUNT else None
+
+
+def latest(value: object, earlier: int) -> int:
+    """A token count, or the earlier one if it is not valid."""
+    known = count(value)
+    return earlier if known is None else known
 
 
 def table(value: object) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from rookery.governance.external_hooks.hook_answers import HookRun
 from rookery.governance.external_hooks.hook_config import HookCommand
 from rookery.governance.external_hooks.hook_trust import PROJECT_VARIABLES
 from rookery.platform.guarded_process import command_environment
+from rookery.platform.paths import path_outside
 from rookery.platform.piped_process import PipedProcess
 from rookery.platform.user_folders import find_own_program
 
@@ -182,22 +183,12 @@ class HookRunner:
         above = (self._workspace, *self._workspace.parents)
         return next(folder for folder in above if folder.is_dir())
 
-    @property
-    def _path(self) -> str:
-        """The user's PATH without folders of the workspace."""
-        root = os.path.realpath(self._workspace)
-        return os.pathsep.join(
-            folder
-            for folder in self._environ.get("PATH", os.defpath).split(os.pathsep)
-            if os.path.isabs(folder) and not Path(os.path.realpath(folder)).is_relative_to(root)
-        )
-
     def _environment(self, hook: HookCommand, task_id: str, intent_id: str) -> dict[str, str]:
         inherited = command_environment(self._environ, confined=False)
         allowed = {name: self._environ[name] for name in self._env_allow & {*self._environ}}
         return {
             **{name: text for name, text in inherited.items() if not _withheld.match(name.upper())},
-            "PATH": self._path,
+            "PATH": path_outside(self._workspace, self._environ.get("PATH", os.defpath)),
             "PYTHONSAFEPATH": "1",
             **allowed,
             **{name: str(self._workspace) for name in PROJECT_VARIABLES},
