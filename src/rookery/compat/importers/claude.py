@@ -10,7 +10,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.compat.importers.anthropic_blocks import agent_entry, blocks_of, usage_of, user_entries
 from rookery.compat.importers.foreign_sessions import (
     Entry,
     ForeignSession,
@@ -18,6 +17,8 @@ from rookery.compat.importers.foreign_sessions import (
     Problems,
     Record,
     SummaryEntry,
+    agent_entry,
+    blocks_of,
     files_below,
     first_records,
     json_lines,
@@ -25,6 +26,8 @@ from rookery.compat.importers.foreign_sessions import (
     milliseconds,
     record,
     text,
+    usage_of,
+    user_entries,
 )
 
 _NOT_SAID = ("<command-name>", "<local-command-", "<command-message>", "<bash-", "Caveat: The mess")

@@ -99,7 +99,7 @@ def _entries(item: Record, model: str, ts: int) -> Iterator[Entry]:
     match item.get("type"):
         case "message" if _is_prompt(item):
             words, images = _words(item)
-            yield UserEntry(text=words, images=tuple(images), ts=ts)
+            yield UserEntry(text=words, images=images, ts=ts)
         case "message" if item.get("role") == "assistant":
             yield AgentEntry(blocks=(Text(text=_words(item)[0]),), model=model, ts=ts)
         case "function_call" | "custom_tool_call" | "local_shell_call":
@@ -121,13 +121,13 @@ def _is_prompt(item: Record) -> bool:
     return not _words(item)[0].lstrip().startswith(_NOT_SAID)
 
 
-def _words(item: Record) -> tuple[str, list[Image]]:
+def _words(item: Record) -> tuple[str, tuple[Image, ...]]:
     return _said(item.get("content"))
 
 
-def _said(content: object) -> tuple[str, list[Image]]:
+def _said(content: object) -> tuple[str, tuple[Image, ...]]:
     if isinstance(content, str):
-        return content, []
+        return content, ()
     parts = records(content)
     urls = [part["image_url"] for part in parts if part.get("image_url")]
     return with_images([text(part.get("text")) for part in parts], [*map(inline_image, urls)])
@@ -153,7 +153,7 @@ def _result(item: Record, call_id: str, ts: int) -> ResultEntry:
     failed = isinstance(output, dict) and output.get("success") is False
     words, images = _said(output.get("content") if isinstance(output, dict) else output)
     inner = _inner_output(words)
-    return ResultEntry(call_id=call_id, text=inner, images=tuple(images), failed=failed, ts=ts)
+    return ResultEntry(call_id=call_id, text=inner, images=images, failed=failed, ts=ts)
 
 
 def _inner_output(words: str) -> str:

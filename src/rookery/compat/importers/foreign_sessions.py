@@ -1,6 +1,7 @@
 """What the formats share: sessions that were found, entries, and reading files that may be damaged.
 
-A damaged line or record is counted in `Problems` and left out; the rest is read.
+A damaged line or record is counted in `Problems` and left out; the rest is read. Claude Code, Roo
+Code, Cline and Kilo store messages in the format of Anthropic's API, which is read here too.
 """
 
 import base64
@@ -211,22 +212,22 @@ def _before_damage(text: str) -> list[Any]:
 
 def first_records(path: Path) -> list[Record]:
     """The records at the beginning of a JSONL file, for a list."""
-    try:
-        with path.open("rb") as file:
-            lines = file.read(HEAD).split(b"\n")
-    except OSError:
-        return []
     skipped = Problems()
+    lines = _head(path).split(b"\n")
     return [found for line in lines if (found := _decoded(line, "", skipped))]
 
 
 def beginning(path: Path) -> str:
     """The first text of a file; empty if it cannot be read."""
+    return _head(path).decode("utf-8", "replace")
+
+
+def _head(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(HEAD).decode("utf-8", "replace")
+            return file.read(HEAD)
     except OSError:
-        return ""
+        return b""
 
 
 def measured(path: Path) -> tuple[int, int]:
@@ -283,8 +284,83 @@ def inline_image(data: object) -> Image | None:
     return Image(media_type=facts.media_type, data=spelled)
 
 
-def with_images(words: Sequence[str], images: Sequence[Image | None]) -> tuple[str, list[Image]]:
+def with_images(
+    words: Sequence[str], images: Sequence[Image | None]
+) -> tuple[str, tuple[Image, ...]]:
     """The text, with a note for each image that cannot be kept."""
-    kept = [each for each in images if each]
+    kept = tuple(each for each in images if each)
     notes = [PICTURE_LEFT_OUT] * (len(images) - len(kept))
     return "\n".join([*filter(None, words), *notes]), kept
+
+
+def user_entries(content: object, ts: int) -> Iterator[Entry]:
+    """Results first, as the API demands, then what the user said."""
+    blocks = blocks_of(content)
+    for block in blocks:
+        if block.get("type") == "tool_result":
+            yield _result(block, ts)
+    words, images = _words_and_images(blocks)
+    if words or images:
+        yield UserEntry(text=words, images=images, ts=ts)
+
+
+def blocks_of(content: object) -> list[Record]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return records(content)
+
+
+def agent_entry(message: Record, *, ts: int, usage: Usage, request: str = "") -> AgentEntry:
+    """An answer without its reasoning, which only its own provider could verify."""
+    blocks = blocks_of(message.get("content"))
+    said = tuple(found for block in blocks if (found := _said(block)))
+    model = text(message.get("model"))
+    return AgentEntry(blocks=said, model=model, usage=usage, request=request, ts=ts)
+
+
+def usage_of(usage: object, cost: object = None) -> Usage:
+    known = record(usage)
+    reads = number(known.get("cache_read_input_tokens"))
+    writes = number(known.get("cache_creation_input_tokens"))
+    return Usage(
+        tokens_in=number(known.get("input_tokens")) + reads + writes,
+        tokens_out=number(known.get("output_tokens")),
+        cache_reads=reads,
+        cache_writes=writes,
+        cost=dollars(cost),
+    )
+
+
+def _said(block: Record) -> Text | ToolCall | None:
+    match block:
+        case {"type": "text", "text": str(words)} if words.strip():
+            return Text(text=words)
+        case {"type": "tool_use", "id": str(call_id), "name": str(name)}:
+            return ToolCall(id=call_id, name=name, arguments=record(block.get("input")))
+        case _:
+            return None
+
+
+def _result(block: Record, ts: int) -> ResultEntry:
+    words, images = _words_and_images(blocks_of(block.get("content")))
+    return ResultEntry(
+        call_id=text(block.get("tool_use_id")),
+        text=words,
+        images=images,
+        failed=block.get("is_error") is True,
+        ts=ts,
+    )
+
+
+def _words_and_images(blocks: list[Record]) -> tuple[str, tuple[Image, ...]]:
+    words: list[str] = []
+    images: list[Image | None] = []
+    for block in blocks:
+        match block:
+            case {"type": "text", "text": str(said)}:
+                words.append(said)
+            case {"type": "image"}:
+                images.append(inline_image(record(block.get("source")).get("data")))
+            case _:
+                pass
+    return with_images(words, images)

@@ -84,7 +84,7 @@ def _read(session: ForeignSession, problems: Problems) -> Iterator[Entry]:
         ts = milliseconds(message.get("timestamp"))
         words, images = _said(message.get("content"))
         if message.get("type") == "user":
-            yield UserEntry(text=words, images=tuple(images), ts=ts)
+            yield UserEntry(text=words, images=images, ts=ts)
         elif message.get("type") == "gemini":
             yield from _answer(message, words, ts)
 
@@ -112,9 +112,9 @@ def _messages(path: Path, problems: Problems) -> list[Record]:
     return replaced or list(kept.values())
 
 
-def _said(content: object) -> tuple[str, list[Image]]:
+def _said(content: object) -> tuple[str, tuple[Image, ...]]:
     if isinstance(content, str):
-        return content, []
+        return content, ()
     parts = records(content if isinstance(content, list) else [content])
     inline = [record(part["inlineData"]) for part in parts if "inlineData" in part]
     images = [inline_image(each.get("data")) for each in inline]
@@ -142,9 +142,7 @@ def _result(call: Record, ts: int) -> ResultEntry:
     said = [_response(part) for part in parts] or [text(call.get("resultDisplay"))]
     words, images = with_images(said, _said(parts)[1])
     failed = call.get("status") != "success"
-    return ResultEntry(
-        call_id=str(call["id"]), text=words, images=tuple(images), failed=failed, ts=ts
-    )
+    return ResultEntry(call_id=str(call["id"]), text=words, images=images, failed=failed, ts=ts)
 
 
 def _response(part: Record) -> str:

@@ -201,7 +201,7 @@ def _texts(parts: list[Record]) -> list[str]:
 
 def _prompt(parts: list[Record], ts: int) -> Iterator[Entry]:
     words, images = with_images(_texts(parts), _images(parts))
-    yield UserEntry(text=words, images=tuple(images), ts=ts)
+    yield UserEntry(text=words, images=images, ts=ts)
 
 
 def _images(parts: list[Record]) -> list[Image | None]:
@@ -243,7 +243,7 @@ def _results(part: Record, ts: int) -> list[ResultEntry]:
     said = text(state.get("error")) if failed else text(state.get("output"))
     words, images = with_images([said], _images(records(state.get("attachments"))))
     call = _call(part)
-    result = ResultEntry(call_id=call.id, text=words, images=tuple(images), failed=failed, ts=ts)
+    result = ResultEntry(call_id=call.id, text=words, images=images, failed=failed, ts=ts)
     return [result]
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from rookery.compat.importers.anthropic_blocks import agent_entry, blocks_of, user_entries
 from rookery.compat.importers.foreign_sessions import (
     AgentEntry,
     Entry,
@@ -23,7 +22,9 @@ from rookery.compat.importers.foreign_sessions import (
     ResultEntry,
     SummaryEntry,
     UserEntry,
+    agent_entry,
     beginning,
+    blocks_of,
     decode,
     dollars,
     files_below,
@@ -33,6 +34,7 @@ from rookery.compat.importers.foreign_sessions import (
     milliseconds,
     number,
     text,
+    user_entries,
 )
 from rookery.core.blocks import Text, ToolCall
 from rookery.core.facts import Usage
