@@ -68,14 +68,8 @@ class ClientLines:
             return LineUse.LEAVES
         if outcome.words:
             self._screen.sentence(harmless(outcome.words))
-        if outcome.changes:
-            await self._show_changes()
-        if outcome.context:
-            await self._show_context(rules=outcome.context == "rules")
-        if outcome.permissions:
-            known = await self._host.query(AskPermissions(task_id=self._focus.task_id))
-            for row in permissions_text(known).splitlines():
-                self._screen.line(row)
+        if outcome.shows:
+            await self._show(outcome.shows)
         if extent_of(outcome.commands):
             return await self._rewind(outcome.commands, read)
         shown = self._next_event
@@ -130,31 +124,29 @@ class ClientLines:
         except CommandRejected as refusal:
             return RestoreRehearsal(problem=str(refusal))
 
-    async def _show_changes(self) -> None:
-        """Print what the session changed in files."""
-        screen = self._screen
-        try:
-            found = await self._host.query(AskDifferences(task_id=self._focus.task_id))
-        except CommandRejected as refusal:
-            screen.line(harmless(str(refusal)))
-            return
-        if not found:
-            screen.line("This session has changed no files.")
-        for each in found:
-            screen.line(screen.paint.bold(f"{visible_line(each.path)} ({each.change})"))
-            screen.line(screen.paint.diff(folded_diff(each.diff)))
-
-    async def _show_context(self, *, rules: bool) -> None:
-        """Print how the context window is used, or the rule files."""
+    async def _show(self, what: str) -> None:
+        """Print what the host knows."""
         from rookery.protocol.context_text import rules_lines, usage_lines
 
+        screen, host, task_id = self._screen, self._host, self._focus.task_id
         try:
-            known = await self._host.query(AskContext(task_id=self._focus.task_id))
+            match what:
+                case "changes":
+                    found = await host.query(AskDifferences(task_id=task_id))
+                    if not found:
+                        screen.line("This session has changed no files.")
+                    for each in found:
+                        screen.line(screen.paint.bold(f"{visible_line(each.path)} ({each.change})"))
+                        screen.line(screen.paint.diff(folded_diff(each.diff)))
+                case "permissions":
+                    allowed = await host.query(AskPermissions(task_id=task_id))
+                    screen.line(permissions_text(allowed))
+                case _:
+                    known = await host.query(AskContext(task_id=task_id))
+                    lines = rules_lines(known) if what == "rules" else usage_lines(known)
+                    screen.line("\n".join(lines))
         except CommandRejected as refusal:
-            self._screen.line(harmless(str(refusal)))
-            return
-        for line in rules_lines(known) if rules else usage_lines(known):
-            self._screen.line(line)
+            screen.line(harmless(str(refusal)))
 
     async def send(self, line: str) -> None:
         """Send a line that was typed while no question was open."""

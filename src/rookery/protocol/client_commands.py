@@ -115,13 +115,10 @@ class LineOutcome(Struct, frozen=True):
 
     commands: tuple[Command, ...] = ()
     words: str = ""
-    changes: bool = False
-    """Show what the session changed."""
-    context: Literal["", "use", "rules"] = ""
-    """Show how the context window is used, or the rule files."""
+    shows: Literal["", "changes", "context", "rules", "permissions"] = ""
+    """What to show besides, which only the host knows: what the session changed, how the context
+    window is used, the rule files, or what is allowed."""
     leaves: bool = False
-    permissions: bool = False
-    """Whether to show what is allowed, which only the host knows."""
 
 
 def list_modes(modes: Sequence[str], now: str) -> str:
@@ -213,9 +210,9 @@ class SlashLines:
             "/bg": lambda _: self._about_command("yes"),
             "/stop": lambda name: self._stop(name),
             "/tree": lambda _: LineOutcome(words=self._agent_rows().text),
-            "/context": lambda _: LineOutcome(context="use"),
-            "/memory": lambda _: LineOutcome(context="rules"),
-            "/diff": lambda _: LineOutcome(changes=True),
+            "/context": lambda _: LineOutcome(shows="context"),
+            "/memory": lambda _: LineOutcome(shows="rules"),
+            "/diff": lambda _: LineOutcome(shows="changes"),
             "/cost": lambda _: LineOutcome(words=self._cost()),
             "/config": lambda _: LineOutcome(words=self._config()),
             "/quit": lambda _: LineOutcome(leaves=True),
@@ -288,7 +285,7 @@ class SlashLines:
         if level := level_named(word):
             return LineOutcome((SwitchApproval(task_id=self._task_id, level=level),))
         if not word:
-            return LineOutcome(permissions=True)
+            return LineOutcome(shows="permissions")
         return LineOutcome(words=f"No such level: {word}. Use one of: {', '.join(CYCLE)}.")
 
     def _agent_rows(self) -> "AgentRows":

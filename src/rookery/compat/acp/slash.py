@@ -68,17 +68,18 @@ class SlashCommands:
         if outcome is None:
             return "", ()
         try:
-            if outcome.changes:
-                found = await self._host.query(AskDifferences(task_id=self._task_id))
-                return "\n".join(_changes(found)) or "This session has changed no files.", ()
-            if outcome.context:
-                from rookery.protocol.context_text import usage_lines
+            match outcome.shows:
+                case "changes":
+                    found = await self._host.query(AskDifferences(task_id=self._task_id))
+                    return "\n".join(_changes(found)) or "This session has changed no files.", ()
+                case "context" | "rules":
+                    from rookery.protocol.context_text import usage_lines
 
-                known = await self._host.query(AskContext(task_id=self._task_id))
-                return fenced("\n".join(usage_lines(known))), ()
-            if outcome.permissions:
-                allowed = await self._host.query(AskPermissions(task_id=self._task_id))
-                return fenced(permissions_text(allowed)), ()
+                    known = await self._host.query(AskContext(task_id=self._task_id))
+                    return fenced("\n".join(usage_lines(known))), ()
+                case "permissions":
+                    allowed = await self._host.query(AskPermissions(task_id=self._task_id))
+                    return fenced(permissions_text(allowed)), ()
         except CommandRejected as error:
             return str(error), ()
         return fenced(outcome.words) if "\n" in outcome.words else outcome.words, outcome.commands
