@@ -47,14 +47,14 @@ class NoHost(Disconnected):
 
 
 @asynccontextmanager
-async def remote_host(channel: Channel, *, token: str | None = None) -> "AsyncIterator[RemoteHost]":
+async def remote_host(channel: Channel) -> "AsyncIterator[RemoteHost]":
     """Connect to the host at the other end of a channel; closes it afterwards. Raises `RpcError`
     if it refuses the client, and `NoHost` if it does not speak the protocol."""
     host = RemoteHost(channel)
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(host.run)
-            await _introduce(host, token)
+            await _introduce(host)
             yield host
             group.cancel_scope.cancel()
     finally:
@@ -62,11 +62,10 @@ async def remote_host(channel: Channel, *, token: str | None = None) -> "AsyncIt
             await channel.aclose()
 
 
-async def _introduce(host: "RemoteHost", token: str | None) -> None:
-    client: dict[str, object] = {"client": {"name": NAME, "version": VERSION}}
+async def _introduce(host: "RemoteHost") -> None:
     try:
         with anyio.fail_after(SECONDS_TO_ANSWER):
-            await host.initialize({**client, **({} if token is None else {"token": token})})
+            await host.initialize({"client": {"name": NAME, "version": VERSION}})
     except TimeoutError as error:
         raise NoHost(
             f"The server did not answer within {SECONDS_TO_ANSWER:.0f} seconds."
