@@ -100,15 +100,10 @@ class MarkdownStream:
 
     def _begin_line(self, line: str, *, is_whole: bool) -> Iterator[StyledSpan]:
         self._is_heading = False
-        if is_whole and (fence := _FENCE.match(line)):
-            self._fence = fence[1]
-            yield StyledSpan(
-                self._painted(self._consume(len(line) + 1), self._paint.dim), verbatim=True
-            )
-        elif is_whole and _RULE.fullmatch(line):
-            yield StyledSpan(
-                self._painted(self._consume(len(line) + 1), self._paint.dim), verbatim=True
-            )
+        fence = _FENCE.match(line)
+        if is_whole and (fence or _RULE.fullmatch(line)):
+            self._fence = fence[1] if fence else ""
+            yield self._verbatim(len(line) + 1, self._paint.dim)
         elif heading := _HEADING.match(line):
             self._is_heading = True
             mark = self._consume(heading.end())
@@ -121,17 +116,14 @@ class MarkdownStream:
         closing = _FENCE.fullmatch(line.rstrip())
         if closing and closing[1].startswith(self._fence) and is_whole:
             self._fence = ""
-            yield StyledSpan(
-                self._painted(self._consume(len(line) + 1), self._paint.dim), verbatim=True
-            )
+            yield self._verbatim(len(line) + 1, self._paint.dim)
         else:
             self._begins_line = False
             yield from self._fenced()
 
     def _fenced(self) -> Iterator[StyledSpan]:
         end = self._held.find("\n") + 1
-        taken = self._consume(end or len(self._held))
-        yield StyledSpan(self._painted(taken, self._paint.cyan), verbatim=True)
+        yield self._verbatim(end or len(self._held), self._paint.cyan)
 
     def _text(self) -> Iterator[StyledSpan]:
         """Text up to the end of the line, or up to a mark that is not closed yet."""
@@ -168,9 +160,10 @@ class MarkdownStream:
     def _styled(self, text: str) -> str:
         return self._paint.bold(text) if self._is_heading and text else text
 
-    def _painted(self, line: str, paint: Callable[[str], str]) -> str:
+    def _verbatim(self, count: int, paint: Callable[[str], str]) -> StyledSpan:
+        line = self._consume(count)
         words = line.removesuffix("\n")
-        return (paint(words) if words else "") + line[len(words) :]
+        return StyledSpan((paint(words) if words else "") + line[len(words) :], verbatim=True)
 
     def _table_row(self, line: str, width: int) -> Iterator[StyledSpan]:
         if self._widths is not None:
