@@ -23,8 +23,8 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.app.extra_tools import GivenByClient
 from rookery.app.model_choice import NoKey
-from rookery.cli.main import session_flags, task
-from rookery.cli.options import Options
+from rookery.cli.main import session_flags
+from rookery.cli.options import driven_options
 from rookery.cli.run import KILLED_BY, handled_signals, open_run, silence_libraries
 from rookery.cli.run_options import Run, prepare
 from rookery.compat.acp.agent import AcpAgent
@@ -45,7 +45,7 @@ class LocalFolders:
     def __init__(self, flags: dict[str, Any], places: Places, *, acts_anyway: bool = True) -> None:
         """`acts_anyway`: a folder that is not trusted may be changed."""
         self._acts_anyway = acts_anyway
-        self._options = Options(**{**task.make_context(NAME, []).params, **flags, "json_io": True})
+        self._options = driven_options(flags)
         self._places = places
         self._is_logged_out = False
 

@@ -3,15 +3,17 @@
 import os
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
-from rookery.cli.main import FORMATS, PICK_SESSION
+from rookery import NAME
+from rookery.cli.main import FORMATS, PICK_SESSION, task
 from rookery.cli.streams import piped_input
 from rookery.core.instructions import PIPED_TEXT, quoted
 from rookery.core.modes import Level, level_named
@@ -315,6 +317,11 @@ class Options(Struct, frozen=True, kw_only=True):
             (self.permission_mode is not None, level_named(self.permission_mode or "")),
         )
         return list(dict.fromkeys(level for given, level in flags if given))
+
+
+def driven_options(flags: Mapping[str, Any]) -> Options:
+    """The options of a server: not interactive, as for a run driven through pipes."""
+    return Options(**{**task.make_context(NAME, []).params, **flags, "json_io": True})
 
 
 def _current_folder() -> Path | None:

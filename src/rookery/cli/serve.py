@@ -20,8 +20,8 @@ import click
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from rookery import NAME
-from rookery.cli.main import session_flags, task
-from rookery.cli.options import Options
+from rookery.cli.main import session_flags
+from rookery.cli.options import driven_options
 from rookery.cli.run import Client, run_client
 from rookery.cli.run_options import prepare
 from rookery.core.queries import AskRest
@@ -262,7 +262,7 @@ def _run(
         raise SettingsError("--until-left needs a server on a Unix socket.")
     if sum((stdio, socket is not None, port is not None)) > 1:
         raise SettingsError("Give one of --stdio, --socket and --port.")
-    options = _options(flags)
+    options = driven_options(flags)
     options.check()
     places = find_places(os.environ)
     store = TaskStore(places)
@@ -281,12 +281,6 @@ def _run(
     elif port is not None:
         server = WebSocketServer(port, _folder(places))
     return run_client(run, server)
-
-
-def _options(flags: dict[str, Any]) -> Options:
-    """Return the options of a server: not interactive, as for a run driven through pipes."""
-    defaults = task.make_context(NAME, []).params
-    return Options(**{**defaults, **flags, "json_io": True})
 
 
 class _ServeOrManage(click.Command):
