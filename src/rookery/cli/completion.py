@@ -5,7 +5,8 @@ runs nothing from the folder.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -139,10 +140,14 @@ def _models() -> Iterator[tuple[str, str]]:
     yield from ((model, provider) for provider, models in offers.items() for model in models)
 
 
+def _plain(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    return ((name, "") for name in names)
+
+
 def _providers() -> Iterator[tuple[str, str]]:
     from rookery.app.model_choice import PROVIDERS
 
-    yield from ((name, "") for name in PROVIDERS)
+    return _plain(PROVIDERS)
 
 
 def _auth_words() -> Iterator[tuple[str, str]]:
@@ -166,14 +171,6 @@ def _settings() -> Iterator[tuple[str, str]]:
             yield ".".join(key), setting.sentence
 
 
-def _kinds() -> Iterator[tuple[str, str]]:
-    yield from ((name, "") for name in ("sessions", "commands", "modes", "models"))
-
-
-def _shells() -> Iterator[tuple[str, str]]:
-    yield from ((name, "") for name in _SHELLS)
-
-
 _SESSION = {"session": _sessions, "sessions": _sessions}
 _MODEL = {"model": _models, "provider": _providers}
 _VALUES: Mapping[str, Mapping[str, Values]] = {
@@ -186,11 +183,11 @@ _VALUES: Mapping[str, Mapping[str, Values]] = {
     "review": _MODEL,
     "commit": {"session": _sessions, **_MODEL},
     **dict.fromkeys(("show", "export", "fork", "rewind", "delete", "attach", "sessions"), _SESSION),
-    "list": {"what": _kinds},
+    "list": {"what": partial(_plain, ("sessions", "commands", "modes", "models"))},
     "config": {"name": _settings},
     "auth": {"words": _auth_words},
     "models": {"words": _models_words},
-    "completion": {"shell": _shells},
+    "completion": {"shell": partial(_plain, _SHELLS)},
 }
 """Values that click does not know, by command and parameter."""
 
