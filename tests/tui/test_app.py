@@ -39,6 +39,7 @@ from rookery.core.facts import (
 )
 from rookery.core.modes import Level
 from rookery.core.queries import AskAbout, AskPaths, FoundPath
+from rookery.core.settings_sections import UiSettings
 from rookery.protocol.attend import Fate, RunEnd
 from support.scripted_host import ABOUT
 from support.tui_scenes import (
@@ -508,7 +509,7 @@ async def test_an_action_can_be_read_in_full_on_a_small_screen():
 
 
 async def test_oneshot_accepts_the_result_and_exits():
-    async with play(once=True) as played:
+    async with play(ui=UiSettings(oneshot=True)) as played:
         completed(played.host)
         await played.settle()
         assert [(each.reply, each.by) for each in played.sent(Answer)] == [("yes", "policy")]
@@ -520,7 +521,7 @@ async def test_oneshot_accepts_the_result_and_exits():
 
 
 async def test_oneshot_exits_a_failed_task_with_the_reason():
-    async with play(once=True) as played:
+    async with play(ui=UiSettings(oneshot=True)) as played:
         played.host.tell(TaskFailed(message="It broke."))
         played.host.end()
         await played.settle()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rookery.core.settings_sections import UiSettings
 from rookery.tui.own_status import StatusFields, branch_of, command_output, filled
 from support.scripted_host import ABOUT
 from support.tui_session import play
@@ -58,7 +59,7 @@ def test_the_branch_of_a_repository_and_of_a_linked_worktree(tmp_path: Path):
 
 @pytest.mark.anyio
 async def test_the_line_is_below_the_status():
-    async with play(task=False, status_line="{mode} in {folder}, {nothing}") as it:
+    async with play(task=False, ui=UiSettings(status_line="{mode} in {folder}, {nothing}")) as it:
         await it.see("code in ~/shop, {nothing}")
         assert ABOUT.workspace == "/home/ada/shop"
         await it.see("ui.status_line: there is no field {nothing}.")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rookery.core.settings_sections import UiSettings
 from rookery.tui.vim_keys import VimMode, VimState, leave_insert, press
 from support.tui_session import play
 
@@ -86,7 +87,7 @@ def test_escape_stands_on_the_last_character():
 
 @pytest.mark.anyio
 async def test_vim_keys_can_be_turned_on_and_show_the_mode():
-    async with play(task=False, vim=True) as it:
+    async with play(task=False, ui=UiSettings(keys="vim")) as it:
         await it.see("INSERT")
         await it.type("one two")
         await it.press("escape")

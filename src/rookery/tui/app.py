@@ -74,10 +74,9 @@ class FullScreen(KeyActions):
         self._early_events: list[ScreenEvent] | None = []
         """Keys and pastes received before the input area had the focus; None afterwards."""
         self._status_updates.mode = opening.mode
-        self._own_status = OwnStatus(
-            opening.status_line, opening.status_command, page.show_own_status
-        )
-        page.composer.vim = VimState() if opening.vim else None
+        ui = opening.ui
+        self._own_status = OwnStatus(ui.status_line, ui.status_command, page.show_own_status)
+        page.composer.vim = VimState() if ui.keys == "vim" else None
         self._router = InputRouter(
             self,
             self._session,
@@ -148,10 +147,10 @@ class FullScreen(KeyActions):
         return is_main or action in SIDE_SCREEN_ACTIONS
 
     def _on_drawn(self) -> None:
-        if answering := self._router.automatic_answer(once=self._opening.once):
+        once, root = self._opening.ui.oneshot, self._session.root
+        if answering := self._router.automatic_answer(once=once):
             self.run_worker(answering)
-        root = self._session.root
-        if self._opening.once and root and root.over:
+        if once and root and root.over:
             failed = RunEnd(Fate.FAILED, root.failure, "task_failed")
             self.exit(failed if root.failure else RunEnd(Fate.COMPLETED))
 

@@ -25,6 +25,7 @@ from rookery.core.commands import (
 from rookery.core.facts import Event
 from rookery.core.folds.view import View
 from rookery.core.queries import About, Asking, ViewStart
+from rookery.core.settings_sections import UiSettings
 from rookery.errors import CommandRejected, StorageError
 from rookery.protocol.attend import RunEnd
 from rookery.protocol.codec import Host
@@ -34,7 +35,7 @@ from rookery.tui.input_files import InputHistory
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
 from rookery.tui.picker_control import PickerControl
-from rookery.tui.question_queue import Attention, Notify, Questions
+from rookery.tui.question_queue import Attention, Questions
 from rookery.tui.session_view import SessionView, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
 from rookery.tui.theme import DARK, THEMES, textual_theme
@@ -108,19 +109,13 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     draft: str = ""
     """Initial text of the input area."""
     mode: str = ""
-    once: bool = False
-    """Exit when the task is done."""
     home: str = ""
+    ui: UiSettings = UiSettings()
     theme: str = DARK
     themes: Path | None = None
     """Folder of the user's own themes."""
-    vim: bool = False
-    """Whether the input area has vim's keys."""
-    status_line: str = ""
-    status_command: str = ""
     problem: str = ""
     """A problem with the settings, to show the user."""
-    notify: Notify = "auto"
     suggestion_seconds: float = 60.0
     """Seconds after which auto-approve picks the first suggestion of a question."""
     unfolded: bool = False
@@ -148,7 +143,7 @@ class TaskController(App[RunEnd]):
         self.theme = opening.theme
         page = self._page = Page(inputs)
         self._attachments = page.composer.attachments = Attachments(self, page.attached.show, home)
-        self._attention = Attention(self._write, opening.notify, time.monotonic)
+        self._attention = Attention(self._write, opening.ui.notify, time.monotonic)
         self._redraw_pace = RedrawPace(self, self._attention, draw=self._draw, done=self._on_drawn)
         self._session = SessionView(host, self._start_following, self._redraw_pace.schedule)
         self._rendering = Rendering(page.transcript)
