@@ -151,8 +151,10 @@ def _fill_caches() -> None:
     from rookery.core.settings_reference import all_settings
     from rookery.platform.guarded_process import command_environment
     from rookery.providers.catalogue import find_model
+    from rookery.tools.registry import all_tools, offered
 
     all_settings()
+    offered(all_tools())
     find_model("anthropic", "any", {})
     for either in (True, False):
         protected("README.md", new=either)
