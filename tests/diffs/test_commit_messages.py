@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.diffs.commit_messages import LONGEST_MESSAGE, clean_message, with_trailer
+from rookery.diffs.cli.commit import LONGEST_MESSAGE, clean_message, with_trailer
 
 ANSWERS = {
     "plain": ("fix: Divide", "fix: Divide"),

@@ -37,36 +37,36 @@ def test_files_that_are_left_out_are_named(file: DiffFile, reason: str):
         return path.startswith("private/")
 
     plan = plan_review("change", [file], room=1000, in_checkout=True, hidden=hidden)
-    assert list(plan.messages) == []
+    assert list(plan.texts) == []
     assert [(each.path, each.reason) for each in plan.left_out] == [(file.name, reason)]
 
 
 def test_a_change_cannot_declare_itself_generated():
     plan = plan_review("change", [added("x.py", "# @generated")], room=1000, in_checkout=True)
-    assert len(plan.messages) == 1
+    assert len(plan.texts) == 1
     assert not plan.left_out
 
 
 def test_lines_that_are_cut_are_named():
     hidden = f"x = 1{' ' * 500}; steal()"
     plan = plan_review("change", [added("x.py", "a", hidden)], room=4000, in_checkout=True)
-    assert "steal" not in plan.messages[0]
+    assert "steal" not in plan.texts[0]
     assert [each.reason for each in plan.left_out] == ["in part: line 2 cut"]
     assert [file.path for file in plan.files] == ["x.py"]
 
 
 def test_lines_are_numbered_as_in_the_new_file():
     [file] = read_diff(b"--- a/x\n+++ b/x\n@@ -9,3 +9,3 @@\n nine\n-old\n+ten\n eleven\n")
-    [message] = plan_review("change", [file], room=1000, in_checkout=True).messages
+    [message] = plan_review("change", [file], room=1000, in_checkout=True).texts
     assert "     9  nine\n       -old\n    10 +ten\n    11  eleven\n" in message
 
 
 def test_a_large_diff_is_split_and_what_does_not_fit_is_named():
     files = [added(f"{name}.py", *["x" * 90] * 30) for name in "abcdefgh"]
     plan = plan_review("change", files, room=4000, in_checkout=True)
-    assert len(plan.messages) == MOST_PARTS
-    assert all(len(message) < 6000 for message in plan.messages)
-    assert "part 2 of 4" in plan.messages[1]
+    assert len(plan.texts) == MOST_PARTS
+    assert all(len(message) < 6000 for message in plan.texts)
+    assert "part 2 of 4" in plan.texts[1]
     assert [file.name for file in plan.files] == ["a.py", "b.py", "c.py", "d.py"]
     assert [each.path for each in plan.left_out] == ["e.py", "f.py", "g.py", "h.py"]
     assert {each.reason for each in plan.left_out} == {TOO_LARGE}
@@ -78,14 +78,14 @@ def test_a_file_that_does_not_fit_is_reviewed_up_to_a_line():
     assert [file.name for file in plan.files] == ["a.py"]
     [cut] = plan.left_out
     assert cut.reason == "too large: only lines up to 156 are reviewed"
-    assert "   156 +x" in plan.messages[-1]
-    assert "   157 +x" not in plan.messages[-1]
+    assert "   156 +x" in plan.texts[-1]
+    assert "   157 +x" not in plan.texts[-1]
 
 
 def test_a_huge_hunk_is_split_without_losing_a_line():
     [file] = [added("a.py", *(f"line {number}" for number in range(1, 301)))]
     plan = plan_review("change", [file], room=2000, in_checkout=True)
-    shown = "\n".join(plan.messages)
+    shown = "\n".join(plan.texts)
     assert all(f"{number:>6} +line {number}\n" in shown for number in range(1, 301))
 
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from rookery import NAME, VERSION
 from rookery.core.text.terminal_text import Paint, counted, harmless, harmless_line
@@ -112,19 +112,11 @@ def as_json(result: ReviewResult) -> str:
             "reason": result.reason,
             "summary": harmless(result.summary),
             "findings": [
-                {
-                    "severity": each.severity,
-                    "path": each.path,
-                    "line": each.line,
-                    "end_line": each.end_line or each.line,
-                    "title": each.title,
-                    "explanation": each.explanation,
-                    "suggestion": each.suggestion,
-                }
+                to_builtins(each) | {"end_line": each.end_line or each.line}
                 for each in result.findings
             ],
             "files": [file.name for file in result.files],
-            "left_out": [{"path": each.path, "reason": each.reason} for each in result.left_out],
+            "left_out": to_builtins(result.left_out),
             "moved": result.moved,
             "dropped": result.dropped,
         },

@@ -1,13 +1,14 @@
 """Cuts a diff into messages that fit the model's context window.
 
 Lines are numbered, because models miscount. Files that people do not read line by line are left
-out, and so is what does not fit; `ReviewPlan.left_out` names all of it.
+out, and so is what does not fit; `ShownFiles.left_out` names all of it.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.instructions import PIPED_TEXT, REVIEWING, quoted, revealed
 from rookery.core.protected_paths import holds_secrets, looks_generated
@@ -46,20 +47,12 @@ class LeftOut(Struct, frozen=True):
     reason: str
 
 
-class ReviewPlan(Struct, frozen=True, kw_only=True):
-    """The messages of a review, the files they show, and what they do not show."""
-
-    messages: Sequence[str]
-    files: Sequence[DiffFile]
-    left_out: Sequence[LeftOut]
-
-
 class ShownFiles(Struct, frozen=True, kw_only=True):
     """Files of a diff as texts for the model, and what these do not show."""
 
-    texts: Sequence[str]
-    files: Sequence[DiffFile]
-    left_out: Sequence[LeftOut]
+    texts: Sequence[str] = ()
+    files: Sequence[DiffFile] = ()
+    left_out: Sequence[LeftOut] = ()
 
 
 def room_in(window: int) -> int:
@@ -74,18 +67,14 @@ def plan_review(
     room: int,
     in_checkout: bool,
     hidden: Callable[[str], bool] = lambda path: False,
-) -> ReviewPlan:
-    """`in_checkout` says that the workspace has the files as the diff leaves them."""
+) -> ShownFiles:
+    """The texts are the messages of a review. `in_checkout` says that the workspace has the files
+    as the diff leaves them."""
     shown = show_files(files, room=room, parts=MOST_PARTS, hidden=hidden)
     count = len(shown.texts)
-    return ReviewPlan(
-        messages=[
-            _message(title, text, number, count, in_checkout)
-            for number, text in enumerate(shown.texts, 1)
-        ],
-        files=shown.files,
-        left_out=shown.left_out,
-    )
+    numbered = enumerate(shown.texts, 1)
+    messages = [_message(title, text, number, count, in_checkout) for number, text in numbered]
+    return replace(shown, texts=messages)
 
 
 def show_files(

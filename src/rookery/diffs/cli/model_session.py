@@ -9,7 +9,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import click
 from msgspec import Struct
@@ -26,7 +26,7 @@ from rookery.core.facts import Event, ModeSwitched
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import harmless
 from rookery.engine.ports.tool import Tool
-from rookery.engine.ports.workspace import Place
+from rookery.engine.ports.workspace import Files
 from rookery.errors import ToolError
 from rookery.platform.user_folders import Places
 from rookery.protocol.attend import Display, Fate, RunEnd
@@ -113,16 +113,12 @@ def model_run(
     )
 
 
-class PathRules(Protocol):
-    def place(self, raw: str) -> Place: ...
-
-
-def hides(rules: PathRules) -> Callable[[str], bool]:
+def hides(files: Files) -> Callable[[str], bool]:
     """Tells whether a file is kept from the model: ignored by the user, or a credential."""
 
     def hidden(path: str) -> bool:
         try:
-            place = rules.place(path)
+            place = files.place(path)
         except ToolError:  # a name that no tool can open, which must not hide its content
             return False
         return place.ignored or place.credential

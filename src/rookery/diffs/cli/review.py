@@ -36,7 +36,7 @@ from rookery.diffs.cli.model_session import (
 from rookery.diffs.findings import SEVERITIES, Severity, SubmitReview, place
 from rookery.diffs.git_diffs import DiffRepository, NamedDiff, pull_request, read_patch
 from rookery.diffs.review_output import WIDTH, ReviewResult, as_json, as_sarif, as_text
-from rookery.diffs.review_parts import NOT_SUBMITTED, ReviewPlan, plan_review, room_in
+from rookery.diffs.review_parts import NOT_SUBMITTED, ShownFiles, plan_review, room_in
 from rookery.diffs.unified import read_diff
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places, find_places
@@ -173,7 +173,7 @@ class ChangeReview:
         """Review the change; returns the exit code without regard to the findings."""
         settings = settings_of(flags, self._places)
         self.coloured = settings.colours(sys.stdout, os.environ)
-        if not (plan := self._plan(settings, SMALL_WINDOW)).messages:
+        if not (plan := self._plan(settings, SMALL_WINDOW)).texts:
             self.result = replace(self.result, left_out=plan.left_out)
             return Exit.DONE
         submit = SubmitReview()
@@ -190,14 +190,14 @@ class ChangeReview:
     def _doing(self) -> str:
         return f"Review of the {self._change.title}: {counted(len(self._files), 'file')}"
 
-    def _plan(self, settings: Settings, window: int) -> ReviewPlan:
+    def _plan(self, settings: Settings, window: int) -> ShownFiles:
         files = workspace_files(self._workspace, self._places, settings)
         return plan_review(
             self._change.title,
             self._files,
             room=room_in(window),
             in_checkout=self._change.in_checkout,
-            hidden=hides(files.boundaries),
+            hidden=hides(files),
         )
 
 
@@ -209,12 +209,12 @@ class ReviewTask(AttendedTask):
         run: Run,
         report: RunReport,
         submit: SubmitReview,
-        plan_for: Callable[[int], ReviewPlan],
+        plan_for: Callable[[int], ShownFiles],
     ) -> None:
         super().__init__(run, report)
         self._submit = submit
         self._plan_for = plan_for
-        self.plan = ReviewPlan(messages=(), files=(), left_out=())
+        self.plan = ShownFiles()
         self.end = RunEnd(Fate.LEFT, code="task_aborted")
         self.task_id = run.task_id
         self._unsubmitted = False
@@ -222,7 +222,7 @@ class ReviewTask(AttendedTask):
     async def run(self, host: Host) -> RunEnd:
         self.plan = self._plan_for((await host.query(AskAbout())).window)
         assert isinstance(self._run.first, OpenTask)
-        first = replace(self._run.first, text=self.plan.messages[0])
+        first = replace(self._run.first, text=self.plan.texts[0])
         self._run = replace(self._run, first=first)
         end = await super().run(host)
         failed = self._unsubmitted and end.fate is Fate.COMPLETED and not end.code
@@ -234,7 +234,7 @@ class ReviewTask(AttendedTask):
 
     async def _responder(self, host: Host, group: TaskGroup) -> tuple[Responder, Display]:
         usual, watching = await super()._responder(host, group)
-        waiting = list(self.plan.messages[1:])
+        waiting = list(self.plan.texts[1:])
         wanted, reminded = 1, False
 
         async def respond(asked: Asked) -> Response:
