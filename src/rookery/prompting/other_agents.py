@@ -1,7 +1,10 @@
-"""Rules written for other coding agents: CLAUDE.md with its imports, and Cursor's, Copilot's and
-Claude Code's rules with front matter.
+"""Files written for other coding agents: CLAUDE.md with its imports, Cursor's, Copilot's and Claude
+Code's rules with front matter, and Claude Code's agents (`.claude/agents/*.md`), which are modes.
 
 Their front matter often is not valid YAML (`globs: *.ts`), so it is read line by line.
+
+The text of an agent's file is the role of the mode, `description` says when to use it, and `tools`
+gives the groups. An agent never replaces a mode, and a project's agent cannot choose a model.
 """
 
 import os
@@ -14,11 +17,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from rookery.core.instructions import OfferedRules, Rule
+from rookery.core.instructions import OfferedRules, Rule, in_a_line
+from rookery.core.modes import Group, Mode
 from rookery.core.protected_paths import holds_secrets
 from rookery.errors import ToolError
 from rookery.first_use import lazy_pattern
-from rookery.prompting.config_files import ConfigFolder, ConfigScan
+from rookery.prompting.config_files import ConfigFolder, ConfigScan, FoundFile
+from rookery.prompting.modes import LARGEST, front_matter
 
 DEEPEST_IMPORT = 5
 MOST_IMPORTS = 50
@@ -144,8 +149,6 @@ def _filter(glob: str) -> Callable[[str], bool]:
 def lenient_front_matter(text: str) -> tuple[dict[str, Any], str]:
     """Split a text into front matter and body. What is not valid YAML is read line by line, as
     other agents do."""
-    from rookery.prompting.modes import front_matter
-
     try:
         return front_matter(text)
     except ValueError:
@@ -182,3 +185,89 @@ def _bare(value: str) -> str:
     plain = value.strip()
     quoted = len(plain) > 1 and plain[0] == plain[-1] and plain[0] in "\"'"
     return plain[1:-1] if quoted else plain
+
+
+LONGEST_PURPOSE = 300
+"""Descriptions often have long examples, and all are part of every request."""
+GROUPS_OF_TOOLS = {
+    "read": {"Read", "Grep", "Glob", "LS", "NotebookRead"},
+    "edit": {"Edit", "MultiEdit", "Write", "NotebookEdit"},
+    "command": {"Bash", "BashOutput", "KillShell", "WebFetch", "WebSearch"},
+    "mcp": {"ListMcpResourcesTool", "ReadMcpResourceTool"},
+}
+_NAME = lazy_pattern(r"[A-Za-z0-9-]{1,64}")
+_ALIASES = {"inherit", "default", "sonnet", "opus", "haiku", "opusplan"}
+"""Names of models that only Claude Code knows."""
+_RULE = lazy_pattern(r"\(.*\)")
+_FIRST_LINE = lazy_pattern(r"\n|\\n|<example>")
+
+
+def modes_of_agents(
+    folder: ConfigFolder, files: Sequence[FoundFile], known: Sequence[Mode], scan: ConfigScan
+) -> tuple[Mode, ...]:
+    """Return the modes; each name once, without those of `known`."""
+    found: dict[str, Mode] = {}
+    names = {mode.slug.lower() for mode in known}
+    for file in files:
+        if file.name.endswith(".md") and (text := folder.text(file.path, scan, most=LARGEST)):
+            label = folder.label(file.path)
+            try:
+                mode = _mode(text, folder, label)
+            except ValueError as error:
+                scan.report(f"The agent {label} is skipped: {error}.")
+                continue
+            if mode.slug.lower() in names:  # people do not tell `Code` from `code`
+                scan.report(f"The agent {label} is not used: there is a mode {mode.slug.lower()}.")
+            else:
+                found.setdefault(mode.slug, mode)
+    return tuple(found.values())
+
+
+def _mode(text: str, folder: ConfigFolder, label: str) -> Mode:
+    about, body = lenient_front_matter(text)
+    slug, purpose = _text(about, "name"), _text(about, "description")
+    if not _NAME.fullmatch(slug):
+        raise ValueError("it needs a name of letters, digits and -, 64 at most")
+    if not purpose:
+        raise ValueError("it needs a description")
+    model = _text(about, "model") if folder.origin == "user" else ""
+    return Mode(
+        slug=slug,
+        name=slug,
+        role=body.strip() or purpose,
+        when_to_use=in_a_line(_FIRST_LINE.split(purpose)[0], LONGEST_PURPOSE),
+        groups=tuple(map(Group, _groups(about.get("tools")))),
+        model="" if model in _ALIASES else model,
+        source="user" if folder.origin == "user" else "project",
+        path=label,
+    )
+
+
+def _text(about: dict[str, Any], key: str) -> str:
+    match about.get(key):
+        case None:
+            return ""
+        case str(text):
+            return text.strip()
+        case _:
+            raise ValueError(f"{key} must be text")
+
+
+def _groups(tools: Any) -> Iterator[str]:
+    """Yield the groups of tools; all if none are named."""
+    match tools:
+        case None:
+            yield from GROUPS_OF_TOOLS
+            return
+        case str(text):
+            names = text.strip("[]").split(",")
+        case list(names) if all(isinstance(name, str) for name in names):
+            pass
+        case _:
+            raise ValueError("tools must be names")
+    wanted = {_RULE.sub("", name).strip() for name in names}
+    everything = "*" in wanted
+    for group, members in GROUPS_OF_TOOLS.items():
+        by_server = group == "mcp" and any(name.startswith("mcp__") for name in wanted)
+        if everything or by_server or members & wanted:
+            yield group
