@@ -18,6 +18,7 @@ from rookery.core.tool_traits import known_tools
 from rookery.providers.registry import open_provider
 from rookery.tools.registry import all_tools, offered
 from rookery.workspace.boundaries import Boundaries
+from rookery.prompting.config_files import ConfigPlaces
 from rookery.prompting.modes import ModeFiles
 
 here = Path(sys.argv[1])
@@ -25,7 +26,8 @@ open_provider("openai", model="any", api_key="none")
 offered(all_tools())
 use_declared_tools()
 known_tools()
-ModeFiles(here / "config", here, Boundaries(here, home=here, own=()), trusted=True).read()
+at = (here / "config", here, Boundaries(here, home=here, own=()))
+ModeFiles(ConfigPlaces(*at, trusted=True)).read()
 print(*sys.modules)
 """
 """All parts of a run put together, without its run."""

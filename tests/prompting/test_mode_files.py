@@ -34,7 +34,7 @@ def bench(tmp_path: Path) -> ConfigBench:
 
 
 def read(bench: ConfigBench, *, trusted: bool = True) -> FoundModes:
-    return ModeFiles(bench.config, bench.home, bench.boundaries, trusted=trusted).read()
+    return ModeFiles(bench.places(trusted=trusted)).read()
 
 
 def simple(slug: str, groups: str = "[read]", name: str = "N") -> str:

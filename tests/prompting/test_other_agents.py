@@ -20,8 +20,7 @@ def bench(tmp_path: Path) -> ConfigBench:
 
 
 def files(bench: ConfigBench, *, trusted: bool = True, other_agents: bool = True) -> RuleFiles:
-    at = (bench.config, bench.home, bench.boundaries)
-    return RuleFiles(*at, trusted=trusted, other_agents=other_agents)
+    return RuleFiles(bench.places(trusted=trusted, other_agents=other_agents))
 
 
 def rules(bench: ConfigBench, **how: bool) -> Rules:
@@ -194,8 +193,7 @@ def test_a_link_in_a_subfolder_does_not_lead_out(bench: ConfigBench):
 
 
 def commands(bench: ConfigBench, **how: bool) -> dict[str, SlashCommand]:
-    at = (bench.config, bench.home, bench.boundaries)
-    found = CommandFiles(*at, trusted=how.pop("trusted", True), **how).read()
+    found = CommandFiles(bench.places(**how)).read()
     return {each.name: each for each in found.commands if each.origin != "built-in"}
 
 
@@ -253,8 +251,7 @@ You review code.
 
 
 def modes(bench: ConfigBench, **how: bool) -> FoundModes:
-    at = (bench.config, bench.home, bench.boundaries)
-    return ModeFiles(*at, trusted=how.pop("trusted", True), **how).read()
+    return ModeFiles(bench.places(**how)).read()
 
 
 def agent(bench: ConfigBench, **how: bool) -> Mode | None:
@@ -298,8 +295,7 @@ def test_an_agent_without_tools_has_all_groups(bench: ConfigBench):
 
 def test_skills_of_claude_code_are_used_unless_ours_has_the_name(bench: ConfigBench):
     def found(**how: bool) -> dict[str, str]:
-        at = (bench.config, bench.home, bench.boundaries)
-        skills = SkillFiles(*at, trusted=how.pop("trusted", True), **how).read().skills
+        skills = SkillFiles(bench.places(**how)).read().skills
         return {each.name: each.path for each in skills}
 
     bench.put(".claude/skills/pdf/SKILL.md", "---\ndescription: forms: all\n---\nText.")

@@ -24,7 +24,7 @@ def bench(tmp_path: Path) -> ConfigBench:
 
 
 def read(bench: ConfigBench, mode: str = "code", *, trusted: bool = True, **more: bool) -> Rules:
-    return RuleFiles(bench.config, bench.home, bench.boundaries, trusted=trusted, **more).read(mode)
+    return RuleFiles(bench.places(trusted=trusted), **more).read(mode)
 
 
 def paths(rules: tuple[Rule, ...]) -> list[str]:
@@ -167,7 +167,7 @@ def test_only_some_of_very_many_rule_folders_are_read(bench: ConfigBench):
 def test_rules_stay_identical_until_a_rule_file_changes(bench: ConfigBench):
     bench.put(".rookery/rules/a.md", "one")
     bench.put("src/.roo/rules/a.md", "x")
-    files = RuleFiles(bench.config, bench.home, bench.boundaries, trusted=True)
+    files = RuleFiles(bench.places(trusted=True))
     first = files.read("code")
     assert files.read("code") == first
     bench.put("src/b.py", "work goes on")
@@ -178,9 +178,7 @@ def test_rules_stay_identical_until_a_rule_file_changes(bench: ConfigBench):
 
 def test_nested_folders_are_searched_again_only_after_an_interval(bench: ConfigBench):
     clock = [time.time_ns()]
-    files = RuleFiles(
-        bench.config, bench.home, bench.boundaries, trusted=True, now=lambda: clock[0]
-    )
+    files = RuleFiles(bench.places(trusted=True), now=lambda: clock[0])
     assert files.read("code").general == ()
     bench.put("src/.roo/rules/a.md", "x")
     assert files.read("code").general == ()

@@ -14,7 +14,7 @@ def bench(tmp_path: Path) -> ConfigBench:
 
 
 def files(bench: ConfigBench, *, trusted: bool = True) -> SkillFiles:
-    return SkillFiles(bench.config, bench.home, bench.boundaries, trusted=trusted)
+    return SkillFiles(bench.places(trusted=trusted))
 
 
 def put(bench: ConfigBench, folder: str, name: str, about: str = "", body: str = "Do.") -> Path:

@@ -13,7 +13,7 @@ def bench(tmp_path: Path) -> ConfigBench:
 
 
 def read(bench: ConfigBench, *, trusted: bool = True) -> FoundCommands:
-    return CommandFiles(bench.config, bench.home, bench.boundaries, trusted=trusted).read()
+    return CommandFiles(bench.places(trusted=trusted)).read()
 
 
 def named(found: FoundCommands, name: str) -> SlashCommand:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from rookery.prompting.config_files import ConfigPlaces
 from rookery.workspace.boundaries import Boundaries
 
 
@@ -17,6 +18,10 @@ class ConfigBench:
     @property
     def boundaries(self) -> Boundaries:
         return Boundaries(self.root, home=self.home, own=[self.config])
+
+    def places(self, *, trusted: bool = True, other_agents: bool = True) -> ConfigPlaces:
+        at = (self.config, self.home, self.boundaries)
+        return ConfigPlaces(*at, trusted=trusted, other_agents=other_agents)
 
     def put(self, path: str, text: str | bytes) -> Path:
         """Write a file of the project, of the user (`~/…`, `config/…`), or `elsewhere/…`."""

@@ -31,6 +31,7 @@ from rookery.engine.task_deps import Act, Gatherer
 from rookery.errors import SettingsError
 from rookery.permissions.trust import never_trusted
 from rookery.platform.user_folders import Places
+from rookery.prompting.config_files import ConfigPlaces
 from rookery.prompting.modes import ModeFiles
 from rookery.prompting.rules import RuleFiles
 from rookery.prompting.skills_and_commands import CommandFiles, FoundCommands, SkillFiles
@@ -81,20 +82,13 @@ class InstructionFiles(Struct, frozen=True):
 def instruction_files(
     settings: Settings, places: Places, files: WorkspaceFiles, home: Path, *, trusted: bool
 ) -> InstructionFiles:
-    at = (places.config, home, files.boundaries)
-    context = settings.context
-    others = context.other_agents
+    context, at = settings.context, (places.config, home, files.boundaries)
+    found = ConfigPlaces(*at, trusted=trusted, other_agents=context.other_agents)
     return InstructionFiles(
-        RuleFiles(
-            *at,
-            trusted=trusted,
-            subfolders=context.subfolder_rules,
-            agent_files=context.agent_rules,
-            other_agents=others,
-        ),
-        SkillFiles(*at, trusted=trusted, other_agents=others),
-        CommandFiles(*at, trusted=trusted, other_agents=others),
-        ModeFiles(*at, trusted=trusted, other_agents=others),
+        RuleFiles(found, subfolders=context.subfolder_rules, agent_files=context.agent_rules),
+        SkillFiles(found),
+        CommandFiles(found),
+        ModeFiles(found),
     )
 
 
@@ -366,9 +360,9 @@ def project_names(
 ) -> ProjectNames:
     files = workspace_files(workspace, places, Settings())
     at = (places.config, Path.home(), files.boundaries)
-    commands = CommandFiles(*at, trusted=trusted, other_agents=other_agents).read()
-    modes = ModeFiles(*at, trusted=trusted, other_agents=other_agents).read()
-    skills = SkillFiles(*at, trusted=trusted, other_agents=other_agents).read().skills
+    found = ConfigPlaces(*at, trusted=trusted, other_agents=other_agents)
+    commands, modes = CommandFiles(found).read(), ModeFiles(found).read()
+    skills = SkillFiles(found).read().skills
     return ProjectNames(
         commands=(
             *((each.name, each.description) for each in commands.commands),

@@ -26,10 +26,9 @@ from rookery.permissions.trust import HOW_TO_AGREE, ToolAgreements
 from rookery.platform.user_folders import Places, find_places
 from rookery.prompting.config_files import (
     ConfigFolder,
+    ConfigPlaces,
     ConfigScan,
     FoundFile,
-    projects_folder,
-    users_folder,
 )
 from rookery.tools.programs.custom_tool import (
     Agreement,
@@ -68,10 +67,11 @@ class FoundTools(Struct, frozen=True):
 def find_tools(config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> FoundTools:
     """Find the user's tools, and the project's if its folder is trusted."""
     scan = ConfigScan()
-    project = projects_folder(boundaries)
-    of_project = [project.below(name) for name in PROJECT_FOLDERS] if trusted else []
+    places = ConfigPlaces(config, home, boundaries, trusted=trusted)
+    project = places.project
+    of_project = [project.below(name) for name in PROJECT_FOLDERS] if project else []
     found: dict[str, FoundTool] = {}
-    for folder in (users_folder(config, home), *of_project):
+    for folder in (places.config, *of_project):
         for tool in _tools_in(folder, boundaries.root, scan):
             name = tool.definition.name
             if name in found:

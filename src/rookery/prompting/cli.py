@@ -25,6 +25,7 @@ from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.user_folders import find_places
+from rookery.prompting.config_files import ConfigPlaces
 from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles, from_yaml, load_modes, to_yaml
 from rookery.storage.cli.session_listing import confirmed
 from rookery.storage.settings_files import find_settings
@@ -164,7 +165,7 @@ def _modes(workspace: Path) -> FoundModes:
     project = workspace if trusted else None
     context = find_settings(places.settings_file, project, os.environ, {}).settings.context
     at = (places.config, home, files.boundaries)
-    return ModeFiles(*at, trusted=trusted, other_agents=context.other_agents).read()
+    return ModeFiles(ConfigPlaces(*at, trusted=trusted, other_agents=context.other_agents)).read()
 
 
 def _export_of(slug: str, known: Sequence[Mode], workspace: Path) -> ModeExport:

@@ -113,11 +113,11 @@ class ConfigFolder:
     def __init__(self, path: Path, label: str, boundaries: Boundaries | None = None) -> None:
         self.path = path
         self._label = label
-        self._boundaries = boundaries
+        self.boundaries = boundaries
 
     @property
     def origin(self) -> Origin:
-        return "user" if self._boundaries is None else "project"
+        return "user" if self.boundaries is None else "project"
 
     def label(self, file: str) -> str:
         """Return the file's name as shown to the user and the model."""
@@ -129,7 +129,7 @@ class ConfigFolder:
 
     def below(self, name: str) -> "ConfigFolder":
         label = str(PurePosixPath(self._label, name))
-        return ConfigFolder(self.path / name, label, self._boundaries)
+        return ConfigFolder(self.path / name, label, self.boundaries)
 
     def files(self, name: str, scan: ConfigScan) -> list[FoundFile]:
         """List all files below a folder of this one, sorted by name."""
@@ -253,9 +253,9 @@ class ConfigFolder:
     def _resolve(self, path: str) -> tuple[Path, tuple[str, ...]]:
         """Return a folder to start from and the symlink-free names that lead to the file. Raises
         `ToolError` if the file may not be read."""
-        if self._boundaries is None:
+        if self.boundaries is None:
             return Path("/"), PurePosixPath(os.path.realpath(path)).parts[1:]
-        place = self._boundaries.place(path)
+        place = self.boundaries.place(path)
         for wrong, reason in (
             (place.outside, f"it points outside the workspace, to {visible(place.path)}"),
             (place.credential, "it holds credentials"),
@@ -264,13 +264,13 @@ class ConfigFolder:
             if wrong:
                 raise ToolError(reason)
         names = () if place.path == "." else PurePosixPath(place.path).parts
-        return self._boundaries.root, names
+        return self.boundaries.root, names
 
     def _note(self, scan: ConfigScan) -> None:
         """Depend on the ignore files, because they decide what is read here."""
-        if self._boundaries is not None:
+        if self.boundaries is not None:
             for name in IGNORE_FILES:
-                scan.note(str(self._boundaries.root / name))
+                scan.note(str(self.boundaries.root / name))
 
     def _skip_notice(self, path: str, reason: str) -> str:
         return f"{self.label(path)} is skipped: {reason.rstrip('.')}."
@@ -322,13 +322,30 @@ class _FolderWalk:
         return sorted(names[:left]), len(names) <= left
 
 
-def users_folder(path: Path, home: Path) -> "ConfigFolder":
-    inside = path.is_relative_to(home)
-    return ConfigFolder(path, str("~" / path.relative_to(home)) if inside else str(path))
+class ConfigPlaces:
+    """Where these files are. `project` is None unless the project is trusted. `other_agents`: files
+    of other agents are read, too."""
 
+    def __init__(
+        self,
+        config: Path,
+        home: Path,
+        boundaries: Boundaries,
+        *,
+        trusted: bool,
+        other_agents: bool = True,
+    ) -> None:
+        self._home = home
+        self.config = self.users(config)
+        self.home = self.users(home)
+        self.project = ConfigFolder(boundaries.root, "", boundaries) if trusted else None
+        self.other_agents = other_agents
 
-def projects_folder(boundaries: Boundaries) -> "ConfigFolder":
-    return ConfigFolder(boundaries.root, "", boundaries)
+    def users(self, path: Path | str) -> ConfigFolder:
+        """A folder of the user; a relative path is below the home folder."""
+        path = self._home / path
+        inside = path.is_relative_to(self._home)
+        return ConfigFolder(path, str("~" / path.relative_to(self._home)) if inside else str(path))
 
 
 def _mark(path: str) -> Mark:

@@ -10,7 +10,6 @@ more than fits in memory.
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -33,12 +32,10 @@ from rookery.core.text.characters import plain_punctuation
 from rookery.first_use import lazy_pattern
 from rookery.prompting.config_files import (
     ConfigFolder,
+    ConfigPlaces,
     ConfigScan,
     FileCache,
-    projects_folder,
-    users_folder,
 )
-from rookery.workspace.boundaries import Boundaries
 
 _HIDDEN = dict.fromkeys(map(ord, "\ufeff\u200b\u200c\u200d\u2060"))
 _FENCE = "---"
@@ -137,19 +134,8 @@ class FoundModes(Struct, frozen=True, kw_only=True):
 
 
 class ModeFiles:
-    def __init__(
-        self,
-        config: Path,
-        home: Path,
-        boundaries: Boundaries,
-        *,
-        trusted: bool,
-        other_agents: bool = True,
-    ) -> None:
-        self._user = users_folder(config, home)
-        self._home = users_folder(home, home)
-        self._project = projects_folder(boundaries) if trusted else None
-        self._other_agents = other_agents
+    def __init__(self, places: ConfigPlaces) -> None:
+        self._places = places
         self._found = FileCache(self._read)
 
     def read(self) -> FoundModes:
@@ -157,26 +143,23 @@ class ModeFiles:
         return self._found.get()
 
     def _read(self, scan: ConfigScan) -> FoundModes:
-        own = merged(BUILT_IN, _modes_of(self._user, FILE_NAME, scan))
-        base = merged(own, self._of_other_agents(self._home, own, scan))
-        layers: list[Sequence[Mode]] = []
-        if self._project is not None:
-            layers.append(_modes_of(self._project, ROO_FILE, scan))
-            layers.append(_modes_of(self._project, f"{PROJECT_FOLDER}/{FILE_NAME}", scan))
-        of_project = tuple(_restrict(base, mode, scan) for mode in merged(*layers))
-        known = merged(base, of_project)
-        if self._project is not None:
-            known = merged(known, self._of_other_agents(self._project, known, scan))
+        own = merged(BUILT_IN, _modes_of(self._places.config, FILE_NAME, scan))
+        known = merged(own, self._of_other_agents(self._places.home, own, scan))
+        if project := self._places.project:
+            names = (ROO_FILE, f"{PROJECT_FOLDER}/{FILE_NAME}")
+            of_project = merged(*(_modes_of(project, name, scan) for name in names))
+            known = merged(known, [_restrict(known, mode, scan) for mode in of_project])
+            known = merged(known, self._of_other_agents(project, known, scan))
         return FoundModes(modes=known, problems=tuple(scan.problems))
 
     def _of_other_agents(
         self, folder: ConfigFolder, known: Sequence[Mode], scan: ConfigScan
     ) -> tuple[Mode, ...]:
         """Read the agents of Claude Code. None replaces a known mode."""
-        files = folder.files(AGENTS_FOLDER, scan) if self._other_agents else []
+        files = folder.files(AGENTS_FOLDER, scan) if self._places.other_agents else []
         if not files:
             return ()
-        from rookery.prompting.claude_agents import modes_of_agents
+        from rookery.prompting.other_agents import modes_of_agents
 
         return modes_of_agents(folder, files, known, scan)
 

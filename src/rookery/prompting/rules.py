@@ -8,7 +8,7 @@ match a pattern, are not in the prompt: they are sent when the agent has seen su
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
 from rookery import PROJECT_FOLDER
@@ -16,14 +16,12 @@ from rookery.core.instructions import Rule, Rules, quoted
 from rookery.core.limits import KIB
 from rookery.prompting.config_files import (
     ConfigFolder,
+    ConfigPlaces,
     ConfigScan,
     FileCache,
     FoundFile,
     by_name,
-    projects_folder,
-    users_folder,
 )
-from rookery.workspace.boundaries import Boundaries
 
 if TYPE_CHECKING:
     from rookery.prompting.other_agents import ScopedRule
@@ -79,35 +77,26 @@ Layer: TypeAlias = Sequence[ConfigFolder]
 
 
 class RuleFiles:
-    """Reads the rules for each mode. `config` is the folder of the user's settings.
+    """Reads the rules for each mode.
 
     `subfolders` includes the rule folders of folders inside the workspace, `agent_files` includes
-    AGENTS.md and similar files, `other_agents` those of other agents. `now` returns the time in
-    nanoseconds.
+    AGENTS.md and similar files. `now` returns the time in nanoseconds.
     """
 
     def __init__(
         self,
-        config: Path,
-        home: Path,
-        boundaries: Boundaries,
+        places: ConfigPlaces,
         *,
-        trusted: bool,
         subfolders: bool = True,
         agent_files: bool = True,
-        other_agents: bool = True,
         now: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._own = (
-            users_folder(config, home),
-            users_folder(home / ROO_FOLDER, home),
-        )
-        self._home = users_folder(home, home)
-        self._workspace = projects_folder(boundaries) if trusted else None
-        self._boundaries = boundaries
+        self._own = (places.config, places.users(ROO_FOLDER))
+        self._home = places.home
+        self._workspace = places.project
         self._subfolders = subfolders
         self._agent_files = agent_files
-        self._other_agents = other_agents and agent_files
+        self._other_agents = places.other_agents and agent_files
         self._scoped = FileCache(self._find_scoped)
         self._nested = FileCache(self._find_nested, now, rest=SEARCH_INTERVAL)
         self._found: dict[str, tuple[_Inputs, FileCache[Rules]]] = {}
@@ -252,13 +241,13 @@ class RuleFiles:
         return ()
 
     def _find_nested(self, scan: ConfigScan) -> "_Found":
-        if self._workspace is None or not self._subfolders:
+        boundaries = self._workspace.boundaries if self._workspace else None
+        if boundaries is None or not self._subfolders:
             return (), ()
-        top = str(self._boundaries.root)
-        hiding = self._boundaries.hiding(top)
+        top = str(boundaries.root)
         found = [
             folder
-            for folder, names in _folders(top, scan, hiding.hides)
+            for folder, names in _folders(top, scan, boundaries.hiding(top).hides)
             if folder and any(name in names for name in PROJECT_FOLDERS)
         ]
         if len(found) > MOST_NESTED:

@@ -7,7 +7,6 @@ commands, but not replace the user's or built-in ones.
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -19,14 +18,12 @@ from rookery.errors import ToolError
 from rookery.first_use import lazy_pattern
 from rookery.prompting.config_files import (
     ConfigFolder,
+    ConfigPlaces,
     ConfigScan,
     FileCache,
     FoundFile,
-    projects_folder,
-    users_folder,
 )
 from rookery.prompting.modes import front_matter
-from rookery.workspace.boundaries import Boundaries
 
 FILE_NAME = "SKILL.md"
 LARGEST = 64 * KIB
@@ -48,20 +45,10 @@ class FoundSkills(Struct, frozen=True, kw_only=True):
 
 
 class SkillFiles:
-    def __init__(
-        self,
-        config: Path,
-        home: Path,
-        boundaries: Boundaries,
-        *,
-        trusted: bool,
-        other_agents: bool = True,
-    ) -> None:
-        foreign = (*([_CLAUDE] if other_agents else []), *_FOREIGN)
-        of_user = [*(home / name for name in foreign), config]
-        self._folders = [users_folder(folder, home) for folder in of_user]
-        if trusted:
-            root = projects_folder(boundaries)
+    def __init__(self, places: ConfigPlaces) -> None:
+        foreign = (*([_CLAUDE] if places.other_agents else []), *_FOREIGN)
+        self._folders = [*map(places.users, foreign), places.config]
+        if root := places.project:
             self._folders += [root.below(name) for name in (*foreign, PROJECT_FOLDER)]
         self._files: dict[Skill, tuple[ConfigFolder, str]] = {}
         self._found = FileCache(self._read)
@@ -239,26 +226,18 @@ class FoundCommands(Struct, frozen=True, kw_only=True):
 
 
 class CommandFiles:
-    def __init__(
-        self,
-        config: Path,
-        home: Path,
-        boundaries: Boundaries,
-        *,
-        trusted: bool,
-        other_agents: bool = True,
-    ) -> None:
-        root, own = projects_folder(boundaries), users_folder(home, home)
-        others = _OTHER_AGENTS if other_agents else ()
-        self._of_project = [
-            *((root.below(name), COMMAND_FOLDER) for name in (PROJECT_FOLDER, ".roo")),
-            *((root, name) for name in others),
-        ]
+    def __init__(self, places: ConfigPlaces) -> None:
+        others = _OTHER_AGENTS if places.other_agents else ()
+        own = (places.config, places.users(".roo"))
         self._of_user = [
-            *((users_folder(top, home), COMMAND_FOLDER) for top in (config, home / ".roo")),
-            *((own, name) for name in (*others, *(_OF_USER if other_agents else ()))),
+            *((folder, COMMAND_FOLDER) for folder in own),
+            *((places.home, name) for name in (*others, *(_OF_USER if others else ()))),
         ]
-        self._trusted = trusted
+        self._of_project: list[tuple[ConfigFolder, str]] = []
+        if root := places.project:
+            names = (PROJECT_FOLDER, ".roo")
+            self._of_project += [(root.below(name), COMMAND_FOLDER) for name in names]
+            self._of_project += [(root, name) for name in others]
         self._found = FileCache(self._read)
 
     def read(self) -> FoundCommands:
@@ -268,7 +247,7 @@ class CommandFiles:
         users = _commands_in(self._of_user, scan)
         built_in: dict[str, SlashCommand | str] = {command.name: command for command in BUILT_IN}
         known = built_in | users
-        for name, command in _commands_in(self._of_project if self._trusted else [], scan).items():
+        for name, command in _commands_in(self._of_project, scan).items():
             if name in known:
                 reason = (
                     "you have a command with that name"
