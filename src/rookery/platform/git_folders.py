@@ -87,10 +87,9 @@ def common_folder(root: str) -> str:
     A `.git` file can name any folder. It is trusted only if that folder names the workspace in
     return, which someone who can only write here could not arrange.
     """
-    own = first_line(os.path.join(root, ".git")).removeprefix("gitdir:").strip()
+    own = folder_named_by(os.path.join(root, ".git"))
     if not own:
         return ""
-    own = os.path.realpath(os.path.join(root, own))
     back = os.path.realpath(first_line(os.path.join(own, "gitdir")))
     common = os.path.realpath(os.path.join(own, first_line(os.path.join(own, "commondir"))))
     linked = back == os.path.join(root, ".git") and os.path.dirname(own) == f"{common}/worktrees"
@@ -120,20 +119,22 @@ def separate_folder(git: str) -> str:
     """The folder that a `.git` file or link leads to; empty if there is none."""
     if is_folder(git):
         return ""
-    if os.path.islink(git):
-        led_to = os.path.realpath(git)
-    else:
-        named = first_line(git).removeprefix("gitdir:").strip()
-        led_to = os.path.realpath(os.path.join(os.path.dirname(git), named)) if named else ""
+    led_to = os.path.realpath(git) if os.path.islink(git) else folder_named_by(git)
     return led_to if is_folder(led_to) else ""
+
+
+def folder_named_by(git: str) -> str:
+    """The real path of the folder that a `.git` file names; empty if it names none. It can be any
+    folder, and need not exist."""
+    named = first_line(git).removeprefix("gitdir:").strip()
+    return os.path.realpath(os.path.join(os.path.dirname(git), named)) if named else ""
 
 
 def committing_parts(root: str, common: str) -> list[str]:
     """The parts of the repository that a commit in a linked worktree writes. The rest is not the
     worktree's: settings, hooks, other worktrees."""
-    own = first_line(os.path.join(root, ".git")).removeprefix("gitdir:").strip()
     parts = [os.path.join(common, part) for part in ("objects", "refs", "logs")]
-    return [*parts, os.path.realpath(os.path.join(root, own))]
+    return [*parts, folder_named_by(os.path.join(root, ".git"))]
 
 
 def own_repository(root: str) -> bool:

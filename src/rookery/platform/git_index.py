@@ -15,11 +15,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.platform.descriptors import times_are_settled
-from rookery.platform.git_folders import common_folder, is_folder, regular_content
+from rookery.platform.git_folders import common_folder, folder_named_by, is_folder, regular_content
 from rookery.platform.git_objects import had_object, has_object
 
 _LARGEST = 64 * 1024 * 1024
-_LARGEST_LINK = 4096
 _HEADER_BYTES = 12
 _EXTENDED = 0x40
 _NO_FILES = (0o040000, 0o160000)
@@ -104,8 +103,7 @@ class GitIndexes:
         git = os.path.join(folder, ".git")
         if is_folder(git):
             return git
-        named = (regular_content(git, _LARGEST_LINK) or b"").decode("utf-8", "surrogateescape")
-        own = os.path.realpath(os.path.join(folder, named.removeprefix("gitdir:").strip()))
+        own = folder_named_by(git)
         return own if own.startswith(f"{self._root}/") or common_folder(folder) else git
 
 

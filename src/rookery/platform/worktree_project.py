@@ -26,6 +26,7 @@ from rookery.platform.git_folders import (
     common_folder,
     entries,
     first_line,
+    folder_named_by,
     is_folder,
     regular_content,
 )
@@ -99,8 +100,7 @@ class Project:
             )
         self.common = Path(found)
         # the target of a `.git` file; `common_folder` has checked that it points back
-        named = first_line(str(own)).removeprefix("gitdir:").strip()
-        own_part = own if is_folder(str(own)) else (self.folder / named).resolve()
+        own_part = own if is_folder(str(own)) else Path(folder_named_by(str(own)))
         self.git = Git(self.program, own_part, self.folder, self.common)
 
     @property
@@ -296,8 +296,7 @@ def registered(project: Project) -> Iterator[Registered]:
 
 
 def _is_named_by_its_files(claim: Registered) -> bool:
-    own = first_line(str(claim.folder / ".git")).removeprefix("gitdir:").strip()
-    return bool(own) and os.path.realpath(claim.folder / own) == os.path.realpath(claim.admin)
+    return folder_named_by(str(claim.folder / ".git")) == os.path.realpath(claim.admin)
 
 
 def _claimed(project: Project) -> Iterator[Registered]:
