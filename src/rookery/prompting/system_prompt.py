@@ -97,7 +97,6 @@ def system_prompt(
     modes: Sequence[Mode] = (),
     skills: Sequence[Skill] = (),
     rules: Rules | None = None,
-    mcp: bool = False,
     compact: bool = False,
     words_end: bool = True,
 ) -> str:
@@ -105,10 +104,9 @@ def system_prompt(
 
     `folders` may be used besides the workspace. `system` names the operating system and the shell;
     `custom` is the user's text for all modes, `ignored` names the ignore files in force. `modes`
-    are those that can be switched to, `skills` those of this mode; `mcp` tells whether MCP servers
-    are connected. A mode given by its slug is the built-in one; an unknown slug gets no role.
-    `compact` shortens the prompt for small models. With `words_end` an answer without tool calls
-    ends the turn; otherwise only attempt_completion does.
+    are those that can be switched to, `skills` those of this mode. A mode given by its slug is the
+    built-in one; an unknown slug gets no role. `compact` shortens the prompt for small models. With
+    `words_end` an answer without tool calls ends the turn; otherwise only attempt_completion does.
     """
     known = _known(mode)
     parts = [
@@ -116,7 +114,7 @@ def system_prompt(
         (
             _compact_guidelines(tools, words_end=words_end)
             if compact
-            else _guidelines(tools, mcp=mcp, words_end=words_end)
+            else _guidelines(tools, words_end=words_end)
         ),
         *([_modes(modes, compact=compact)] if modes and "switch_mode" in tools else []),
         *([_skills(skills)] if skills else []),
@@ -145,14 +143,12 @@ def _can_edit(tools: Collection[str]) -> bool:
     return any(traits_of(tool).group is ToolGroup.EDIT for tool in tools)
 
 
-def _guidelines(tools: Collection[str], *, mcp: bool, words_end: bool) -> str:
+def _guidelines(tools: Collection[str], *, words_end: bool) -> str:
     rules = [*_TOOLS]
     if _can_edit(tools):
         rules += _WHEN_EDITING
     if "execute_command" in tools:
         rules += _WHEN_RUNNING
-    if mcp:
-        rules.append("Tools whose names begin with mcp-- are those of servers the user connected.")
     rules.append(_LINKS)
     if "ask_followup_question" in tools:
         rules.append(_WHEN_ASKING)
