@@ -12,7 +12,6 @@ from rookery.commands.changers import changing
 from rookery.commands.git_use import shown_by_git, with_git_use
 from rookery.commands.lookups import (
     ProgramPath,
-    starts_programs,
     temporary_folders,
     why_runs_project,
 )
@@ -142,7 +141,7 @@ class CommandJudge:
                 found.dangers += _remote_dangers(effect)
                 continue
             for operand in (*_redirect_operands(command), *effect.operands):
-                for finding in targets.find(operand, where, effect.search):
+                for finding in targets.find(operand, where, effect.follows_links):
                     found.add(finding)
         if len(commands) > MOST_COMMANDS:
             found.dangers.append("has too many commands to be checked")
@@ -171,7 +170,7 @@ class CommandJudge:
         """The line as it would run without a shell: programs as absolute paths, patterns
         replaced by file names. The expanded line is judged too. None if this cannot be done
         safely."""
-        resolver = LineResolver(self._files, self._root, start, self._find_program)
+        resolver = LineResolver(self._files, self._root, start, self._program_path())
         spelled = resolver.resolve(parsed)
         found.doubts += resolver.doubts
         if any_patterns(parsed):
@@ -180,18 +179,6 @@ class CommandJudge:
             self._judge(list(line_of(expanded).commands) if expanded else [], start, again)
             found.add_all(again)
         return spelled
-
-    def _find_program(
-        self, name: str, *, unshadowed: bool = False, or_missing: bool = False
-    ) -> str | None:
-        path = self._program_path()
-        program = path.find(name)
-        if program is None and or_missing:
-            return path.path_for_missing(name)
-        if program is None or not unshadowed:
-            return program
-        led = starts_programs(program) and not path.is_safe
-        return None if path.shadows(name) or led else program
 
     def _program_path(self) -> ProgramPath:
         path = os.environ.get("PATH", os.defpath)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rookery.commands.programs import CommandEffect
 from rookery.first_use import lazy_pattern
+from rookery.platform.paths import within, within_any
 
 MOST_LINKS = 40
 _PROCESSES = "/proc"
@@ -56,14 +57,19 @@ class ProgramPath:
         self._unsafe = (self._root, *temporary, *map(os.path.realpath, writable))
         self._safe = _safe_folders(path, self._unsafe)
 
-    def find(self, name: str) -> str | None:
-        """Return the program's absolute path, if it is in a safe folder."""
+    def find(self, name: str, *, unshadowed: bool = False, or_missing: bool = False) -> str | None:
+        """Return the program's absolute path, if it is in a safe folder. `unshadowed`: only if a
+        shell, and scripts that start programs by name, find no other one. `or_missing`: for one
+        that is not installed, a path in a safe folder."""
         if not name or "/" in name:
             return None
         found = next((at for at in self._safe if _runs(os.path.join(at, name))), None)
         program = os.path.join(found, name) if found else ""
-        led_away = within(os.path.realpath(program), *self._unsafe)
-        return program if program and not led_away else None
+        if not program or within_any(os.path.realpath(program), self._unsafe):
+            return self._path_for_missing(name) if or_missing else None
+        if unshadowed and (self.shadows(name) or not self._starts_safe_ones(program)):
+            return None
+        return program
 
     def shadows(self, name: str) -> bool:
         """Whether a shell would find another program of this name first, in an unsafe folder."""
@@ -72,17 +78,13 @@ class ProgramPath:
                 return folder not in self._safe
         return False
 
-    def path_for_missing(self, name: str) -> str | None:
-        """A path in a safe folder for a program that is not installed."""
+    def _path_for_missing(self, name: str) -> str | None:
         there = (os.path.lexists(os.path.join(self._root, at, name)) for at in self._folders)
-        if not self._safe or "/" in name or any(there):
-            return None
-        return os.path.join(self._safe[0], name)
+        return os.path.join(self._safe[0], name) if self._safe and not any(there) else None
 
-    @property
-    def is_safe(self) -> bool:
-        """Whether all folders of the path are safe."""
-        return len(self._safe) == len(self._folders)
+    def _starts_safe_ones(self, program: str) -> bool:
+        """Whether all programs that it may start by name are in safe folders."""
+        return len(self._safe) == len(self._folders) or not starts_programs(program)
 
 
 def _runs(program: str) -> bool:
@@ -105,7 +107,7 @@ def _safe_folders(path_variable: str, unsafe: tuple[str, ...]) -> tuple[str, ...
     return tuple(
         folder
         for folder in path_variable.split(os.pathsep)
-        if os.path.isabs(folder) and not within(os.path.realpath(folder), *unsafe)
+        if os.path.isabs(folder) and not within_any(os.path.realpath(folder), unsafe)
     )
 
 
@@ -140,10 +142,6 @@ def resolved(path: str | Path) -> str:
         return os.path.realpath(path)
     except (OSError, ValueError):
         return "/"
-
-
-def within(path: str, *folders: str) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 class LookupBudget:

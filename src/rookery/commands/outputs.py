@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rookery.commands.git_changes import git_outputs
 from rookery.commands.program_tables import OutputOptions, effects
 from rookery.commands.programs import CommandEffect, Operand, known_reader
-from rookery.commands.sed_awk import awk_program, sed_script
+from rookery.commands.sed_awk import AwkProgram, awk_program, sed_script
 from rookery.commands.words import Script, Word, abbreviates, split
 from rookery.commands.wrappers import Wrapped
 from rookery.engine.ports.actions import Deed, program_name
@@ -49,18 +49,20 @@ def _write_operands(paths: Sequence[str]) -> tuple[Operand, ...]:
     return tuple(Operand(Deed.WRITE, Word(path)) for path in paths if path)
 
 
-def _awk(words: Sequence[Word]) -> CommandEffect:
+def _awk_program(words: Sequence[Word]) -> AwkProgram:
     args = split(words, "-F -v -f -e -i")
-    given = [word.text for flag, word in args.values.items() if flag == "-v"]
+    pairs = [word.text.partition("=") for flag, word in args.values.items() if flag == "-v"]
     program = next(iter(args.operands), Word(""))
-    pairs = [one.partition("=") for one in given]
-    done = awk_program(program.text, {name: text for name, _, text in pairs})
-    return CommandEffect(operands=_write_operands(done.writes))
+    return awk_program(program.text, {name: text for name, _, text in pairs})
+
+
+def _awk(words: Sequence[Word]) -> CommandEffect:
+    return CommandEffect(operands=_write_operands(_awk_program(words).writes))
 
 
 def _sed(words: Sequence[Word]) -> CommandEffect:
     paths, runs = list[str](), False
-    for script in sed_scripts(words):
+    for script in _sed_scripts(words):
         read = sed_script(script)
         if read is None:
             paths += _MAYBE_WRITES.findall(script)
@@ -73,7 +75,7 @@ def _sed(words: Sequence[Word]) -> CommandEffect:
     )
 
 
-def sed_scripts(words: Sequence[Word]) -> list[str]:
+def _sed_scripts(words: Sequence[Word]) -> list[str]:
     args = split(words, "-e -f -l --expression --file --line-length")
     given = [word.text for flag, word in _all_values(words, ("-e", "--expression")) if flag]
     return given or [word.text for word in args.operands[:1] if not args.value("-f", "--file")]
@@ -134,12 +136,6 @@ SCRIPTED: dict[str, Callable[[Sequence[Word]], CommandEffect]] = {
 }
 
 
-def scripts_in_awk(words: Sequence[Word]) -> tuple[str, ...]:
-    """Commands that an awk program runs in a shell."""
-    args = split(words, "-F -v -f -e -i")
-    return awk_program(next(iter(args.operands), Word("")).text, {}).runs
-
-
 def outputs(words: Sequence[Word]) -> CommandEffect:
     """Return what the command's options and operands write, and the programs they run."""
     name = _name(words)
@@ -185,8 +181,8 @@ def _scripts(words: Sequence[Word]) -> Iterator[Script]:
     name = _name(words)
     for word in _values(words[1:], _options(name).runs.split()):
         yield Script(word.text.removeprefix("exec="), word.known, word.text)
-    if name in {"awk", "gawk", "mawk", "nawk"}:
-        yield from (Script(text) for text in scripts_in_awk(words[1:]))
+    if SCRIPTED.get(name) is _awk:
+        yield from map(Script, _awk_program(words[1:]).runs)
 
 
 def _name(words: Sequence[Word]) -> str:

@@ -86,7 +86,7 @@ def plain(text: str) -> Plain | None:
                 return None
             folder = posixpath.join(folder, command.words[1])
         else:
-            commands.append(_in_folder(command, folder))
+            commands.append(replace(command, folder=folder) if folder else command)
             if sign != "|":
                 pipelines.append(Pipeline(tuple(commands), when))
                 commands = []
@@ -105,10 +105,6 @@ def _is_plain_cd(command: PlainCommand) -> bool:
         and bool(words[1])
         and command == PlainCommand(words)
     )
-
-
-def _in_folder(command: PlainCommand, folder: str) -> PlainCommand:
-    return replace(command, folder=folder) if folder else command
 
 
 def _command(text: str, position: int) -> tuple[PlainCommand, int] | None:
@@ -215,13 +211,9 @@ def _runs_program(words: Sequence[str]) -> bool:
             return not rest or not rest[0].startswith("-") or rest[0].startswith("---")
         case ["printf", first, *_]:
             return not first.startswith("-")
-        case ["pwd" | "true" | "false"]:
-            return True
-        case ["pwd" | "true" | "false", *_]:
-            return False
-        case ["test", "!", check, operand]:
-            return check in _UNARY_TESTS and not operand.startswith(("-", "(", "!"))
-        case ["test", check, operand]:
+        case ["pwd" | "true" | "false", *rest]:
+            return not rest
+        case ["test", "!", check, operand] | ["test", check, operand]:
             return check in _UNARY_TESTS and not operand.startswith(("-", "(", "!"))
         case ["test", left, check, right]:
             numbers = _DIGITS.fullmatch(left) and _DIGITS.fullmatch(right)

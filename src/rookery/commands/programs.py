@@ -36,19 +36,13 @@ class Operand(Struct, frozen=True):
     rights: bool = False
 
 
-class Search(Struct, frozen=True):
-    """How a program searches a folder."""
-
-    follows_links: bool = False
-
-
 class CommandEffect(Struct, frozen=True, kw_only=True):
-    """What a command does. `reads_only`: its program and options need no approval. `why_not`:
-    why it is not understood."""
+    """What a command does. `reads_only`: its program and options need no approval.
+    `follows_links`: it does when it searches a folder. `why_not`: why it is not understood."""
 
     operands: tuple[Operand, ...] = ()
     reads_only: bool = False
-    search: Search = Search()
+    follows_links: bool = False
     network: bool = False
     why_not: str = ""
     dangers: tuple[str, ...] = ()
@@ -130,8 +124,10 @@ def reading(words: Sequence[Word]) -> CommandEffect:
     )
     if (reader.here or deep) and all(one.maybe for one in paths):
         paths = (*paths, Operand(Deed.READ, Word("."), deep=deep))
-    search = Search(reader.follows)
-    return CommandEffect(operands=paths, reads_only=True, search=search, unless=reader.unless)
+    follows = reader.follows
+    return CommandEffect(
+        operands=paths, reads_only=True, follows_links=follows, unless=reader.unless
+    )
 
 
 def _only_names(word: Word, reader: Reader, deep: bool) -> str:

@@ -5,11 +5,16 @@ import re
 from collections.abc import Iterator
 from fnmatch import translate
 from pathlib import Path
-from typing import Protocol
 
 from msgspec.structs import replace
 
-from rookery.commands.lookups import SHIMS, LookupBudget, expand_glob, why_runs_project, within
+from rookery.commands.lookups import (
+    SHIMS,
+    LookupBudget,
+    ProgramPath,
+    expand_glob,
+    why_runs_project,
+)
 from rookery.commands.program_tables import Reader, readers
 from rookery.commands.programs import CommandEffect, reader_row
 from rookery.commands.words import ParsedLine, Redirection, SimpleCommand, Word
@@ -18,18 +23,13 @@ from rookery.engine.ports.actions import Pipeline, Plain, PlainCommand
 from rookery.engine.ports.workspace import Files
 from rookery.errors import ToolError
 from rookery.first_use import lazy_pattern
+from rookery.platform.paths import within_any
 
 MOST_FILES = 400
 """How many files the patterns of one line may match."""
 NOWHERE = "/dev/null"
 _SYSTEM = ("/usr", "/bin")
 _ODD = frozenset(" \t\n\r\v\f\"'\\")
-
-
-class FindProgram(Protocol):
-    def __call__(
-        self, name: str, *, unshadowed: bool = False, or_missing: bool = False
-    ) -> str | None: ...
 
 
 def any_patterns(plain: Plain) -> bool:
@@ -75,11 +75,11 @@ _WILD = lazy_pattern(r"[*?\[{\\]")
 class LineResolver:
     """Resolves one line that starts in the folder `start`. `doubts` are reasons not to run it."""
 
-    def __init__(self, files: Files, root: Path, start: str, find: FindProgram) -> None:
+    def __init__(self, files: Files, root: Path, start: str, programs: ProgramPath) -> None:
         self._files = files
         self._root = str(root)
         self._start = start
-        self._find = find
+        self._programs = programs
         self._budget = LookupBudget()
         self._left = MOST_FILES
         self.doubts: list[str] = []
@@ -156,7 +156,7 @@ class LineResolver:
         """The program's path. For a known reader that is not installed, a path that does not
         exist, so that running it reports just that."""
         known = bool(reader_row(words)[0])
-        return self._find(name, unshadowed=_is_unshadowed(words), or_missing=known)
+        return self._programs.find(name, unshadowed=_is_unshadowed(words), or_missing=known)
 
     def _resolve_find(self, argv: tuple[str, ...]) -> list[str] | None:
         """The words after the program, with the programs of `find -exec` as absolute paths."""
@@ -172,7 +172,7 @@ class LineResolver:
 
     def _is_shim(self, program: str, command: PlainCommand) -> bool:
         """Whether the program may be a shim, so that files of the project choose what it runs."""
-        if not _is_unshadowed(command.words) or within(program, *_SYSTEM):
+        if not _is_unshadowed(command.words) or within_any(program, _SYSTEM):
             return False
         folder = os.path.join(self._start, command.folder)
         why = list(why_runs_project(CommandEffect(unless=SHIMS), [folder], self._root))

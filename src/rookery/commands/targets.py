@@ -17,14 +17,14 @@ from rookery.commands.lookups import (
     expand_glob,
     leads_through_proc,
     resolved,
-    within,
 )
-from rookery.commands.programs import Operand, Search
+from rookery.commands.programs import Operand
 from rookery.commands.words import Word, has_braces, spellings
 from rookery.engine.ports.actions import Deed, Target
 from rookery.engine.ports.workspace import EntryFilter, Files, Place
 from rookery.errors import ToolError
 from rookery.first_use import lazy_pattern
+from rookery.platform.paths import within, within_any
 
 MOST_COUNTED = 5_000
 MOST_PLACED = 500
@@ -75,7 +75,7 @@ class Targets:
         return tuple(map(resolved, self._given_temporary))
 
     def find(
-        self, operand: Operand, folders: Sequence[str], search: Search
+        self, operand: Operand, folders: Sequence[str], follows_links: bool
     ) -> Iterator[TargetFinding]:
         word = operand.word
         if (not word.known and not word.pattern) or not _can_be_file_name(word.text):
@@ -86,11 +86,13 @@ class Targets:
                 yield _unknown(operand, f"{word.text} in a folder that is known only when it runs")
                 continue
             if word.pattern:
-                yield from self._matches(operand, folder, search)
+                yield from self._matches(operand, folder, follows_links)
             elif path := _operand_path(operand, folder, self._root):
-                yield self._find_one(operand, path, search)
+                yield self._find_one(operand, path, follows_links)
 
-    def _matches(self, operand: Operand, folder: str, search: Search) -> Iterator[TargetFinding]:
+    def _matches(
+        self, operand: Operand, folder: str, follows_links: bool
+    ) -> Iterator[TargetFinding]:
         for pattern in spellings(operand.word.pattern):
             if has_braces(pattern):
                 yield _unknown(operand, pattern[:40])
@@ -109,7 +111,7 @@ class Targets:
             if any(os.path.basename(path).startswith("-") for path in found):
                 yield TargetFinding(doubt=f"{pattern} matches a name that looks like an option")
             for path in found:
-                yield self._find_one(operand, path, search)
+                yield self._find_one(operand, path, follows_links)
 
     def _everything_in(self, operand: Operand, where: str) -> TargetFinding:
         if not self._is_root(where):
@@ -117,13 +119,13 @@ class Targets:
         danger = f"{_DOES[operand.deed]} everything in {self._display(where)}"
         return TargetFinding(dangers=(danger,))
 
-    def _find_one(self, operand: Operand, path: str, search: Search) -> TargetFinding:
+    def _find_one(self, operand: Operand, path: str, follows_links: bool) -> TargetFinding:
         if operand.names and os.path.isdir(path):
             inside = [self._check(operand, os.path.join(path, name)) for name in operand.names]
             return _merge(inside or [self._check(operand, path)])
         found = self._check(operand, path)
         if operand.deed is Deed.READ and operand.deep and not found.unfit:
-            return _merge([found, self._below(path, search, operand.only)])
+            return _merge([found, self._below(path, follows_links, operand.only)])
         return found
 
     def _check(self, operand: Operand, path: str) -> TargetFinding:
@@ -202,7 +204,7 @@ class Targets:
             return TargetFinding(targets=(target,), notes=(why,), unfit=why)
         return TargetFinding(targets=(target,))
 
-    def _below(self, folder: str, search: Search, only: str) -> TargetFinding:
+    def _below(self, folder: str, follows_links: bool, only: str) -> TargetFinding:
         """Whether searching a folder would read hidden files. If `only` is given, just the files
         whose names match it are read."""
         if not os.path.isdir(folder):
@@ -213,7 +215,7 @@ class Targets:
                 return TargetFinding(unfit=_TOO_MANY_TO_READ)
             if entry.name in _IGNORE_FILES or (only and not fnmatchcase(entry.name, only)):
                 continue
-            leaves = search.follows_links and not within(resolved(entry.path), self._root)
+            leaves = follows_links and not within(resolved(entry.path), self._root)
             if leaves or hides(entry):
                 note = f"would read {self._display(entry.path)}, which is hidden from the agent"
                 return TargetFinding(notes=(note,), unfit=note)
@@ -294,7 +296,7 @@ class Targets:
 
     def _temporary_only(self, real: str) -> bool:
         inside = any(within(real, one) and real != one for one in self._temporary)
-        return inside and not within(real, self._root, self._home)
+        return inside and not within_any(real, (self._root, self._home))
 
     def _note(self, operand: Operand, real: str, shown: str, reach: str) -> str:
         if operand.deed is Deed.DELETE:
