@@ -12,8 +12,6 @@ from rookery.prompting.config_files import (
     ConfigFolder,
     ConfigScan,
     FileCache,
-    projects_folder,
-    users_folder,
 )
 from rookery.workspace.boundaries import Boundaries
 from support.config_folders import ConfigBench
@@ -25,7 +23,9 @@ def bench(tmp_path: Path) -> ConfigBench:
 
 
 def project(bench: ConfigBench) -> ConfigFolder:
-    return projects_folder(bench.boundaries)
+    found = bench.places().project
+    assert found
+    return found
 
 
 def names(bench: ConfigBench, folder: str = "rules") -> tuple[list[str], list[str]]:
@@ -68,7 +68,7 @@ def test_credentials_inside_the_workspace_are_not_read(bench: ConfigBench):
     inside = Boundaries(bench.root, home=bench.root / "project", own=[])
     bench.link("rules/a.md", bench.root / "project/.ssh/id_rsa")
     scan = ConfigScan()
-    assert projects_folder(inside).files("rules", scan) == []
+    assert ConfigFolder(inside.root, "", inside).files("rules", scan) == []
     assert scan.problems == ["rules/a.md is skipped: it holds credentials."]
 
 
@@ -206,7 +206,7 @@ def test_the_users_own_files_may_be_links_to_anywhere(bench: ConfigBench):
     file = bench.put("elsewhere/mine.md", "mine")
     (bench.config / "rules").mkdir()
     (bench.config / "rules" / "a.md").symlink_to(file)
-    folder, scan = users_folder(bench.config, bench.home), ConfigScan()
+    folder, scan = bench.places().config, ConfigScan()
     (found,) = folder.files("rules", scan)
     assert folder.text(found.path, scan) == "mine"
     assert folder.label(found.path) == "~/.config/product/rules/a.md"
