@@ -58,26 +58,17 @@ class RestoreRequest(Struct, frozen=True):
     only: Collection[str] | None
 
 
-class Restorer:
+class Restorer(Struct):
     """Restores files. Not thread-safe, and the caller holds the repository's lock. Files larger
     than `most` are not read; these and whole repositories are moved to `aside`."""
 
-    def __init__(
-        self,
-        root: Path,
-        repository: ShadowRepository,
-        taker: SnapshotTaker,
-        *,
-        most: int,
-        aside: Path,
-    ) -> None:
-        self._root = root
-        self._repository = repository
-        self._taker = taker
-        self._most = most
-        self._aside = aside
-        self._finished: Steps = ()
-        """The steps of the last restore that completed."""
+    root: Path
+    repository: ShadowRepository
+    taker: SnapshotTaker
+    most: int
+    aside: Path
+    _finished: Steps = ()
+    """The steps of the last restore that completed."""
 
     def rehearse(self, request: RestoreRequest) -> Restored:
         planned = plan(self._effects_to_undo(request), self._now, overwrite=request.overwrite)
@@ -93,18 +84,18 @@ class Restorer:
 
         undone = self._effects_to_undo(request)
         touched = sorted({effect.path for step in undone for effect in step})
-        before = self._begin(request, self._taker.take(None, touched, pause).snapshot, undone)
+        before = self._begin(request, self.taker.take(None, touched, pause).snapshot, undone)
         faults.kp("restore.saved")
         repositories, where = self._set_aside(self._repositories_of(request))
         planned = plan(undone, self._recoverable_now, overwrite=request.overwrite)
         planned, secrets_lost = self._without_secrets(planned)
-        keep = self._aside / f"command-{secrets.token_hex(4)}" if request.only is not None else None
+        keep = self.aside / f"command-{secrets.token_hex(4)}" if request.only is not None else None
         put = put_back(
-            self._root,
+            self.root,
             planned.changes,
-            partial(blob, self._repository),
-            most=self._most,
-            aside=self._aside,
+            partial(blob, self.repository),
+            most=self.most,
+            aside=self.aside,
             keep=keep,
             attributes=self._attributes(request),
         )
@@ -120,7 +111,7 @@ class Restorer:
         )
         after, problem = "", " ".join(filter(None, notes))
         try:
-            after = self._taker.take(None, touched, pause).snapshot.id
+            after = self.taker.take(None, touched, pause).snapshot.id
         except (OSError, StorageError) as error:
             problem = f"{problem} Undoing this restore will not be possible: {reason_of(error)}."
         self._finished = request.steps
@@ -134,13 +125,13 @@ class Restorer:
         )
 
     def _effects_to_undo(self, request: RestoreRequest) -> list[list[Effect]]:
-        return [differences(self._repository, *step, request.only) for step in request.steps]
+        return [differences(self.repository, *step, request.only) for step in request.steps]
 
     def _attributes(self, request: RestoreRequest) -> dict[str, str]:
         """Attribute notes of the files, from before the first step to undo."""
         found: dict[str, str] = {}
         for before, _ in reversed(request.steps):
-            found |= dict(self._repository.snapshot(before).metadata.attributes)
+            found |= dict(self.repository.snapshot(before).metadata.attributes)
         return found
 
     def _without_secrets(self, planned: UndoPlan) -> tuple[UndoPlan, list[str]]:
@@ -152,7 +143,7 @@ class Restorer:
             if change.after
             and is_leaf(change.after)
             and holds_secrets(change.path)
-            and bytes.fromhex(change.after.blob) not in self._repository.store
+            and bytes.fromhex(change.after.blob) not in self.repository.store
         }
         left = tuple(change for change in planned.changes if change.path not in lost)
         return replace(planned, changes=left), sorted(lost)
@@ -164,17 +155,17 @@ class Restorer:
         nothing else has happened since, that is the snapshot the killed one started from."""
         if request.only is not None:
             return now
-        unfinished = self._repository.unfinished_restore(request.steps)
+        unfinished = self.repository.unfinished_restore(request.steps)
         if unfinished and request.steps != self._finished:
-            done = differences(self._repository, unfinished.id, now.id)
+            done = differences(self.repository, unfinished.id, now.id)
             if only_undoes(done, undone):
                 return unfinished
-        self._repository.begin_restore(request.steps, now.id)
+        self.repository.begin_restore(request.steps, now.id)
         return now
 
     def _repositories_of(self, request: RestoreRequest) -> list[Effect]:
         """Effects that remove the repositories created by the steps."""
-        made = made_repositories(self._repository, request.steps) if request.only is None else ()
+        made = made_repositories(self.repository, request.steps) if request.only is None else ()
         found = ((path, self._now(path)) for path in sorted(set(made)))
         return [Effect(path, there, None) for path, there in found if there]
 
@@ -185,7 +176,7 @@ class Restorer:
         done, notes = list[Effect](), list[str]()
         for effect in repositories:
             try:
-                where = set_aside(self._root, effect.path, self._aside)
+                where = set_aside(self.root, effect.path, self.aside)
             except OSError as error:
                 notes.append(f"{visible(effect.path)} was skipped: {reason_of(error)}.")
             else:
@@ -195,7 +186,7 @@ class Restorer:
 
     def _now(self, path: str) -> FileVersion | None:
         try:
-            return version_at(self._root, path, self._most)
+            return version_at(self.root, path, self.most)
         except PermissionError:  # in a folder without read permission
             return FileVersion("", 0)
 
@@ -207,7 +198,7 @@ class Restorer:
             is_leaf(now)
             and now
             and now.blob
-            and bytes.fromhex(now.blob) not in self._repository.store
+            and bytes.fromhex(now.blob) not in self.repository.store
         ):
             return FileVersion("", now.mode)
         return now

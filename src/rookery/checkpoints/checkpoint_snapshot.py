@@ -129,26 +129,17 @@ class TakenSnapshot(Struct, frozen=True):
     skipped: tuple[str, ...]
 
 
-class SnapshotTaker:
+class SnapshotTaker(Struct, dict=True):
     """Takes checkpoints of everything, or of protected files only. Not thread-safe, and the
     caller holds the repository's lock."""
 
-    def __init__(
-        self,
-        root: Path,
-        repository: ShadowRepository,
-        limits: Limits,
-        *,
-        private: Collection[Path],
-        protected_only: bool,
-    ) -> None:
-        self._root = root
-        self._repository = repository
-        self._limits = limits
-        self._private = private
-        self._protected_only = protected_only
-        self._index: Index | None = None
-        self._last: Snapshot | None = None
+    root: Path
+    repository: ShadowRepository
+    limits: Limits
+    private: Collection[Path]
+    protected_only: bool
+    _index: "Index | None" = None
+    _last: Snapshot | None = None
 
     def forget(self) -> None:
         """Forget the last snapshot, which may be damaged."""
@@ -161,7 +152,7 @@ class SnapshotTaker:
             # a full snapshot also saves what a new ignore file would hide, and skips secrets
             also = (*paths, *also)
             paths = None
-        store, base = self._repository.store, self._base()
+        store, base = self.repository.store, self._base()
         survey: PathSurvey
         gone: list[str] = []
         if paths is None:
@@ -173,7 +164,7 @@ class SnapshotTaker:
             trees = survey.named(trees, (*sought_by_name, *lost), ignored=True)
             gone = [*lost, *folders.gone]
         else:
-            survey = PathSurvey(self._root, store, self._limits, private=self._private, pause=pause)
+            survey = PathSurvey(self.root, store, self.limits, private=self.private, pause=pause)
             trees, metadata = (base.trees, base.metadata) if base else (UNSEEN, Metadata())
         sought = {*(metadata.hidden or ()), *gone}
         others = uncovered_among(store, trees, [path for path in also if path not in sought])
@@ -190,7 +181,7 @@ class SnapshotTaker:
             store.flush()
         else:
             title = "Everything" if paths is None else f"{len(paths)} named"
-            base = self._repository.add(
+            base = self.repository.add(
                 trees, title, named=named, metadata=metadata, gone=gone, skipped=skipped
             )
         self._last = base
@@ -202,11 +193,11 @@ class SnapshotTaker:
         from rookery.checkpoints.snapshots import FolderSurvey
 
         return FolderSurvey(
-            self._root,
-            self._repository.store,
-            self._limits,
+            self.root,
+            self.repository.store,
+            self.limits,
             index=self._known,
-            private=self._private,
+            private=self.private,
             pause=pause,
             ignore_cache=self._ignore_cache,
             indexes=self._indexes,
@@ -217,13 +208,13 @@ class SnapshotTaker:
     ) -> tuple[Trees, Metadata]:
         from rookery.checkpoints.snapshot_selection import DEPENDENCIES, FollowedPaths
 
-        followed = FollowedPaths(self._repository.store, lambda: base.trees if base else None)
+        followed = FollowedPaths(self.repository.store, lambda: base.trees if base else None)
         try:
-            trees = UNSEEN if self._protected_only else survey.everything(followed)
-            unseen = [""] if self._protected_only else survey.ignored_folders
+            trees = UNSEEN if self.protected_only else survey.everything(followed)
+            unseen = [""] if self.protected_only else survey.ignored_folders
             found = self._search.find(unseen, pause)
         except OutOfTime:
-            self._repository.store.flush()  # the next attempt continues from here
+            self.repository.store.flush()  # the next attempt continues from here
             self._keep(survey)
             raise
         if found is None:
@@ -244,28 +235,28 @@ class SnapshotTaker:
     def _indexes(self) -> "GitIndexes":
         from rookery.platform.git_index import GitIndexes
 
-        return GitIndexes(str(self._root))
+        return GitIndexes(str(self.root))
 
     @cached_property
     def _search(self) -> "FolderSearch":
         from rookery.checkpoints.snapshot_selection import is_protected_here
         from rookery.checkpoints.stat_index import FolderSearch
 
-        wanted = partial(is_protected_here, new=self._protected_only)
-        name = "protected_new" if self._protected_only else "protected_folders"
-        return FolderSearch(self._root, wanted, self._private, self._repository.folder / name)
+        wanted = partial(is_protected_here, new=self.protected_only)
+        name = "protected_new" if self.protected_only else "protected_folders"
+        return FolderSearch(self.root, wanted, self.private, self.repository.folder / name)
 
     def _base(self) -> Snapshot | None:
         """This task's last snapshot, as other tasks may have taken newer ones; else the newest."""
-        if self._last and bytes.fromhex(self._last.id) in self._repository.store:
+        if self._last and bytes.fromhex(self._last.id) in self.repository.store:
             return self._last
-        return self._repository.newest()
+        return self.repository.newest()
 
     def _known(self) -> "Index":
         from rookery.checkpoints.stat_index import read_index
 
         if self._index is None:
-            self._index = read_index(self._repository.folder / "stat_index")
+            self._index = read_index(self.repository.folder / "stat_index")
         return self._index
 
     def _keep(self, survey: "FolderSurvey") -> None:
@@ -274,7 +265,7 @@ class SnapshotTaker:
         self._index = survey.seen.index
         if survey.read >= _INDEX_THRESHOLD:
             with suppress(OSError):  # the index is only a cache
-                write_index(self._repository.folder / "stat_index", survey.seen.index)
+                write_index(self.repository.folder / "stat_index", survey.seen.index)
 
 
 _NOT_WHOLE = ("Desktop", "Documents", "Downloads")

@@ -169,27 +169,18 @@ def put_back(
     return work.outcome(changes)
 
 
-class _Work:
-    def __init__(
-        self,
-        root: Path,
-        content: Callable[[str], bytes],
-        most: int,
-        aside: Path,
-        keep: Path | None,
-        attributes: Mapping[str, str],
-    ) -> None:
-        self._root = root
-        self._attributes = attributes
-        self._content = content
-        self._most = most
-        self._place_aside = aside
-        self._keep = keep
-        self._aside: dict[str, str] = {}
-        self._kept: set[str] = set()
-        self._failed: dict[str, str] = {}
-        self._changed: set[str] = set()
-        """Folders that were changed and must be synced."""
+class _Work(Struct):
+    root: Path
+    content: Callable[[str], bytes]
+    most: int
+    aside: Path
+    keep: Path | None
+    attributes: Mapping[str, str]
+    _aside: dict[str, str] = {}
+    _kept: set[str] = set()
+    _failed: dict[str, str] = {}
+    _changed: set[str] = set()
+    """Folders that were changed and must be synced."""
 
     def attempt(self, change: Effect, do: Callable[[Effect], None]) -> None:
         """Run one step of a change, unless an earlier step of it failed."""
@@ -216,7 +207,7 @@ class _Work:
     def make_durable(self) -> None:
         for path in self._changed:
             try:
-                with opened_folder(self._root, path.split("/") if path else ()) as folder:
+                with opened_folder(self.root, path.split("/") if path else ()) as folder:
                     os.fsync(present(folder))
             except OSError as error:
                 if error.errno not in _IN_THE_WAY:  # else it is no longer a folder
@@ -225,8 +216,8 @@ class _Work:
     def remove(self, change: Effect) -> None:
         with self._at(change.path) as (folder, name):
             self._check_unchanged(folder, name, change.before)
-            if self._keep:
-                move_aside(folder, name, self._keep / change.path)
+            if self.keep:
+                move_aside(folder, name, self.keep / change.path)
             else:
                 self._save_unsaved(folder, name, change)
                 os.unlink(name, dir_fd=folder)
@@ -234,8 +225,8 @@ class _Work:
 
     def remove_folder(self, change: Effect) -> None:
         with self._at(change.path) as (folder, name):
-            if self._keep:  # git may need the empty folder
-                (self._keep / change.path).mkdir(parents=True, exist_ok=True, mode=0o700)
+            if self.keep:  # git may need the empty folder
+                (self.keep / change.path).mkdir(parents=True, exist_ok=True, mode=0o700)
             os.rmdir(name, dir_fd=folder)
             self._changed.add(os.path.dirname(change.path))
 
@@ -248,7 +239,7 @@ class _Work:
         assert change.after is not None
         rights = stat.S_IMODE(change.after.mode)
         try:
-            with opened_folder(self._root, change.path.split("/")) as folder:
+            with opened_folder(self.root, change.path.split("/")) as folder:
                 os.fchmod(present(folder), rights)
         except PermissionError:
             with self._at(change.path) as (folder, name):
@@ -256,13 +247,13 @@ class _Work:
 
     def put(self, change: Effect) -> None:
         assert change.after is not None
-        data = self._content(change.after.blob)
+        data = self.content(change.after.blob)
         with self._at(change.path) as (folder, name):
             there = None if is_folder(change.before) else change.before
             temporary = temporary_name()
             try:
                 like = _attributes(folder, name) if _is_file(there) else None
-                note = self._attributes.get(change.path, "")
+                note = self.attributes.get(change.path, "")
                 saved = parse_note(note) if note else None
                 _write(folder, temporary, data, change.after.mode, like, saved)
                 faults.kp("restore.temp_written")
@@ -280,19 +271,19 @@ class _Work:
     @contextmanager
     def _at(self, path: str) -> Iterator[tuple[int, str]]:
         *folders, name = path.split("/")
-        with opened_folder(self._root, folders) as folder:
+        with opened_folder(self.root, folders) as folder:
             yield present(folder), name
 
     def _check_unchanged(self, folder: int, name: str, expected: FileVersion | None) -> None:
-        if version_in(folder, name, self._most) != expected:
+        if version_in(folder, name, self.most) != expected:
             raise FileExistsError(errno.EEXIST, "it has changed")
 
     def _save_unsaved(self, folder: int, name: str, change: Effect) -> None:
         """Keep a copy of content that no checkpoint has; pipes and devices have none."""
-        if self._keep and is_leaf(change.before):
-            link_or_copy(folder, name, self._keep / change.path)
+        if self.keep and is_leaf(change.before):
+            link_or_copy(folder, name, self.keep / change.path)
         elif is_unknown(change.before) and _is_file(change.before):
-            self._aside[change.path] = copy_aside(folder, name, change.path, self._place_aside)
+            self._aside[change.path] = copy_aside(folder, name, change.path, self.aside)
 
 
 def _open_up(folder: int, name: str, rights: int) -> None:

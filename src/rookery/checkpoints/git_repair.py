@@ -34,20 +34,19 @@ _MOST_NAMED = 3
 _COMMIT = lazy_pattern(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-class DamageCheck:
+class DamageCheck(Struct):
     """Compares a git folder with its copy. `since` is when they were equal, in nanoseconds since
     the epoch: files that have not changed since are skipped. `thorough` if the command had no
     reason to change references."""
 
-    def __init__(self, git: str, copy: str, *, since: int, thorough: bool) -> None:
-        self._git = git
-        self._copy = copy
-        self._since = since
-        self._thorough = thorough
+    git: str
+    copy: str
+    since: int
+    thorough: bool
 
     def is_damaged(self, file: str) -> bool:
-        here, kept = os.path.join(self._git, file), os.path.join(self._copy, file)
-        if os.lstat(here).st_ctime_ns < self._since:
+        here, kept = os.path.join(self.git, file), os.path.join(self.copy, file)
+        if os.lstat(here).st_ctime_ns < self.since:
             return False
         if file.startswith("objects/"):
             return not file.startswith("objects/info/") and _is_overwritten(here, kept)
@@ -58,7 +57,7 @@ class DamageCheck:
         if file == "index":
             return not _is_index(regular_content(here, _LARGEST_LIST) or b"")
         emptied = file.startswith("logs/") and not os.path.getsize(here)
-        return self._thorough and emptied and os.path.getsize(kept) > 0
+        return self.thorough and emptied and os.path.getsize(kept) > 0
 
     def _is_resolvable(self, pointer: str) -> bool:
         found = _POINTER.fullmatch(regular_content(pointer, _LARGEST_POINTER) or b"")
@@ -66,19 +65,19 @@ class DamageCheck:
             return False
         name, known = found.groups()
         if known:
-            return has_object(os.path.join(self._git, "objects"), known.decode("ascii"))
+            return has_object(os.path.join(self.git, "objects"), known.decode("ascii"))
         # git may be about to create a branch that has no commit yet
-        return not self._thorough or self._is_there(os.fsdecode(name))
+        return not self.thorough or self._is_there(os.fsdecode(name))
 
     def _is_there(self, reference: str) -> bool:
-        path = os.path.join(self._git, reference)
-        return os.path.lexists(path) or reference in packed_references(self._git)
+        path = os.path.join(self.git, reference)
+        return os.path.lexists(path) or reference in packed_references(self.git)
 
     def _has_lost_references(self, here: str, kept: str) -> bool:
         lines = (regular_content(here, _LARGEST_LIST) or b"").split(b"\n")
         if lines == [b""] or not all(map(_is_list_line, lines)):
             return True
-        if not self._thorough:
+        if not self.thorough:
             return False
         return not all(map(self._is_there, _packed(kept)))
 

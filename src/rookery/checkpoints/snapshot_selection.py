@@ -147,33 +147,26 @@ def _rules(
     return above
 
 
-class FollowedPaths:
+class FollowedPaths(Struct, dict=True):
     """The paths of one folder to include even if ignored. `trees` returns the folder in the last
     checkpoint, `path` is its path in its repository. Both are read lazily."""
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        trees: Callable[[], Trees | None],
-        tracked: TrackedFiles = NOTHING_TRACKED,
-        path: str = "",
-    ) -> None:
-        self._store = store
-        self._trees = trees
-        self._tracked = tracked
-        self._path = path
+    store: ObjectStore
+    trees: Callable[[], Trees | None]
+    tracked: TrackedFiles = NOTHING_TRACKED
+    path: str = ""
 
     def of_repository(self, tracked: TrackedFiles) -> "FollowedPaths":
         """The same folder as the root of a repository."""
-        return FollowedPaths(self._store, self._trees, tracked)
+        return FollowedPaths(self.store, self.trees, tracked)
 
     def as_tracked(self) -> "FollowedPaths":
         """The same folder, in which only tracked files are followed."""
-        return FollowedPaths(self._store, lambda: None, self._tracked, self._path)
+        return FollowedPaths(self.store, lambda: None, self.tracked, self.path)
 
     def inside(self, name: str) -> "FollowedPaths":
         last = partial(self._folder, name)
-        return FollowedPaths(self._store, last, self._tracked, self._in(name))
+        return FollowedPaths(self.store, last, self.tracked, self._in(name))
 
     def was_known(self, name: str) -> bool:
         """Whether it was saved, or recorded as impossible to save."""
@@ -183,33 +176,33 @@ class FollowedPaths:
         return self.was_known(name) or self.tracks(name)
 
     def tracks(self, name: str) -> bool:
-        return self._in(name) in self._tracked
+        return self._in(name) in self.tracked
 
     def was_whole(self, name: str) -> bool:
         """Whether the last checkpoint had everything in it."""
         inner = self._folder(name)
-        return self.was_known(name) and not (inner and Folder(self._store, inner).blind)
+        return self.was_known(name) and not (inner and Folder(self.store, inner).blind)
 
     def was_no_folder(self, name: str) -> bool:
         return self.was_known(name) and self._folder(name) is None
 
     def names(self) -> list[str]:
         """All names in the folder to follow."""
-        tracked = self._tracked.names_in(self._path) if self._path else set[str]()
+        tracked = self.tracked.names_in(self.path) if self.path else set[str]()
         return sorted(name for name in {*self._last.known(), *tracked} if path_parts(name))
 
     @cached_property
     def _last(self) -> Folder:
         try:
-            return Folder(self._store, self._trees())
+            return Folder(self.store, self.trees())
         except StorageError:  # damaged: nothing can be followed
-            return Folder(self._store)
+            return Folder(self.store)
 
     def _folder(self, name: str) -> Trees | None:
         return self._last.folder(name)
 
     def _in(self, name: str) -> str:
-        return f"{self._path}/{name}" if self._path else name
+        return f"{self.path}/{name}" if self.path else name
 
 
 class WalkedFolder(Struct, frozen=True):

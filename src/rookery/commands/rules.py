@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec import Struct
 
 from rookery.commands.plain_line import plain
 from rookery.commands.prefixes import is_filter, leads_nowhere, prefix_of
@@ -200,7 +201,7 @@ def _options(argv: Sequence[str]) -> set[str]:
     return options
 
 
-class NetworkGate(Hook):
+class NetworkGate(Hook, Struct):
     """Asks about commands that name an unknown host, whatever else allows them.
 
     Where hosts cannot be blocked (`open_to_all`), it also asks about programs that reach any host.
@@ -208,20 +209,11 @@ class NetworkGate(Hook):
     because a URL can carry data out as well.
     """
 
-    def __init__(
-        self,
-        rules: RuleBook,
-        *,
-        knows: Callable[[HostPort], bool],
-        open_to_all: Callable[[], bool],
-        remotes: Sequence[str],
-        browsed: Callable[[], Collection[str]] = tuple,
-    ) -> None:
-        self._rules = rules
-        self._knows = knows
-        self._open_to_all = open_to_all
-        self._remotes = remotes
-        self._browsed = browsed
+    rules: RuleBook
+    knows: Callable[[HostPort], bool]
+    open_to_all: Callable[[], bool]
+    remotes: Sequence[str]
+    browsed: Callable[[], Collection[str]] = tuple
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         kind, _, origin = action.external.partition(" ")
@@ -229,17 +221,17 @@ class NetworkGate(Hook):
             return self._rule_on_page(origin, action)
         question = await self._question(action)
         # checked last: most commands name no host, and the rules have to read files
-        return ask(question) if question and not self._rules.allows(action) else Ruling()
+        return ask(question) if question and not self.rules.allows(action) else Ruling()
 
     async def _question(self, action: Action) -> str:
         """The question to ask if no rule allows the command; empty if there is none."""
         judged = action.judgement or Judgement()
         if not action.command or judged.plain:
             return ""
-        unnamed = reaches_unnamed(judged.commands, self._remotes)
+        unnamed = reaches_unnamed(judged.commands, self.remotes)
         if not (unnamed or named_hosts(judged.commands, by_any_program=True)):
             return ""
-        anywhere = await anyio.to_thread.run_sync(self._open_to_all)
+        anywhere = await anyio.to_thread.run_sync(self.open_to_all)
         named = named_hosts(judged.commands, by_any_program=anywhere)
         if unknown := self._unknown(named):
             return UNKNOWN.format(", ".join(map(str, unknown[:MOST_NAMED])))
@@ -247,14 +239,14 @@ class NetworkGate(Hook):
 
     def _rule_on_page(self, origin: str, action: Action) -> Ruling:
         address = web_address(origin)
-        known = address.is_loopback or origin in self._browsed() or self._rules.allows(action)
+        known = address.is_loopback or origin in self.browsed() or self.rules.allows(action)
         if known or not self._unknown([HostPort(address.host, address.port)]):
             return Ruling()
         return ask(UNKNOWN_PAGE.format(address.host))
 
     def _unknown(self, named: Sequence[HostPort]) -> list[HostPort]:
-        allowed = entries(self._rules.hosts())
-        return [each for each in named if not (self._knows(each) or covered(each, allowed))]
+        allowed = entries(self.rules.hosts())
+        return [each for each in named if not (self.knows(each) or covered(each, allowed))]
 
 
 def named_hosts(

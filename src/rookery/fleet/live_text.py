@@ -70,17 +70,16 @@ async def show_text(watcher: Watcher, host: Host, greeting: WorkerGreeting) -> N
         _debug.debug("the text is not shown to %s: %r", watcher.url, error)
 
 
-class PassingEvents:
+class PassingEvents(Struct):
     """A host that only shows the passing events of one session."""
 
-    def __init__(self, host: Host, session_id: str) -> None:
-        self._host = host
-        self._session_id = session_id
+    host: Host
+    session_id: str
 
     async def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
-        if task_id != self._session_id:
+        if task_id != self.session_id:
             _refuse()
-        async for event in self._host.follow(task_id, after):
+        async for event in self.host.follow(task_id, after):
             if not event.fact.lasting:
                 yield event
 

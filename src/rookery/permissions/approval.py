@@ -41,33 +41,23 @@ PLANNING = (
 )
 
 
-class ApprovalGate(Hook):
+class ApprovalGate(Hook, Struct):
     """Allows reads, and what the level, the settings or a stored rule allow. While the user wants
     a plan, everything but reading is denied.
 
     Emptying a file always asks, because it is rarely intended.
     """
 
-    def __init__(
-        self,
-        rules: RuleBook,
-        *,
-        level: Callable[[], Level],
-        can_be_offline: Callable[[], bool] = lambda: False,
-        edits: bool = False,
-        modes: bool = False,
-        children: bool = False,
-    ) -> None:
-        """`can_be_offline` tells whether a sandbox can start commands without network."""
-        self._rules = rules
-        self._level = level
-        self._can_be_offline = can_be_offline
-        self._edits = edits
-        self._modes = modes
-        self._children = children
+    rules: RuleBook
+    level: Callable[[], Level]
+    can_be_offline: Callable[[], bool] = lambda: False
+    """Whether a sandbox can start commands without network."""
+    edits: bool = False
+    modes: bool = False
+    children: bool = False
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
-        level = self._level()
+        level = self.level()
         works = any(agent.worktree for agent in action.agents)
         if level is Level.PLAN and (action.may_change_files or works):
             return deny(PLANNING)
@@ -76,7 +66,7 @@ class ApprovalGate(Hook):
         if self._allowed(action, level):
             return allow()
         if level is Level.SANDBOXED and action.command and not action.external:
-            offline = await anyio.to_thread.run_sync(self._can_be_offline)
+            offline = await anyio.to_thread.run_sync(self.can_be_offline)
             return Ruling(Decision.ALLOW, offline=True) if offline else Ruling()
         return Ruling()
 
@@ -86,11 +76,11 @@ class ApprovalGate(Hook):
         return (
             action.is_read_only
             or level is Level.AUTO
-            or (self._edits and only_edits)
+            or (self.edits and only_edits)
             or (level.edits_freely and only_edits and all(each.after for each in action.changes))
-            or (self._modes and bool(action.mode) and not action.changes_things)
-            or (self._children and action.delegates)
-            or self._rules.allows(action)
+            or (self.modes and bool(action.mode) and not action.changes_things)
+            or (self.children and action.delegates)
+            or self.rules.allows(action)
         )
 
 

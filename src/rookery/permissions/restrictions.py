@@ -44,23 +44,15 @@ NOT_TRUSTED = (
 )
 
 
-class Restrictions(Hook):
+class Restrictions(Hook, Struct):
     """Checks every file an action reads or changes, and the folder a command runs in. Paths named
     in a command line are judged elsewhere, except files that the command could not read anyway:
     those need no question. The flags are set for runs whose user allowed it."""
 
-    def __init__(
-        self,
-        files: Files,
-        *,
-        allow_outside: bool = False,
-        allow_protected: bool = False,
-        automatic: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._files = files
-        self._allow_outside = allow_outside
-        self._allow_protected = allow_protected
-        self._automatic = automatic
+    files: Files
+    allow_outside: bool = False
+    allow_protected: bool = False
+    automatic: Callable[[], bool] = lambda: False
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         opinions = [*self._on_files(action), *self._on_command(action)]
@@ -71,7 +63,7 @@ class Restrictions(Hook):
         read = dict.fromkeys(path for path in (*action.reads, action.cwd) if path)
         for path in dict.fromkeys([*changed, *read]):
             try:
-                place = self._files.place(path)
+                place = self.files.place(path)
             except ToolError as error:
                 yield deny(str(error))
                 continue
@@ -92,7 +84,7 @@ class Restrictions(Hook):
 
     def _is_ignored(self, path: str) -> bool:
         try:
-            return self._files.place(path).ignored
+            return self.files.place(path).ignored
         except ToolError:
             return False
 
@@ -103,16 +95,16 @@ class Restrictions(Hook):
             yield deny(CREDENTIALS.format(path=place.path))
 
     def _outside(self, place: Place) -> Iterator[Ruling]:
-        if place.outside and not self._allow_outside:
+        if place.outside and not self.allow_outside:
             yield ask(f"outside the workspace: {place.path}")
 
     def _protected(self, place: Place) -> Iterator[Ruling]:
-        ordinary = place.protected in ORDINARY_BY_HAND and not self._automatic()
-        if place.protected and not ordinary and not self._allow_protected:
+        ordinary = place.protected in ORDINARY_BY_HAND and not self.automatic()
+        if place.protected and not ordinary and not self.allow_protected:
             yield ask(f"protected, because {place.protected}: {place.path}")
 
 
-class ModeLimits(Hook):
+class ModeLimits(Hook, Struct):
     """`mode` returns the task's current mode, `group_of` the group of a tool, `modes` all modes.
     `automatic` runs do not ask: what exceeds the `chosen` mode is denied. Gains listed in
     `approved` are left to the hook that rules on the step itself.
@@ -120,27 +112,17 @@ class ModeLimits(Hook):
     A mode without tools of its own only delegates: delegating is allowed and gains nothing.
     """
 
-    def __init__(
-        self,
-        mode: Callable[[], Mode],
-        group_of: Callable[[str], str],
-        *,
-        modes: Callable[[], Sequence[Mode]] = lambda: BUILT_IN,
-        automatic: Callable[[], bool] = lambda: False,
-        approved: bool = False,
-        chosen: str = "",
-    ) -> None:
-        self._mode = mode
-        self._group_of = group_of
-        self._modes = modes
-        self._automatic = automatic
-        self._approved = approved
-        self._chosen = chosen
+    mode: Callable[[], Mode]
+    group_of: Callable[[str], str]
+    modes: Callable[[], Sequence[Mode]] = lambda: BUILT_IN
+    automatic: Callable[[], bool] = lambda: False
+    approved: bool = False
+    chosen: str = ""
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         """Raises `BadArguments` if the mode forbids it."""
-        mode = self._mode()
-        group = self._group_of(call.name)
+        mode = self.mode()
+        group = self.group_of(call.name)
         if not offers(mode, group):
             raise BadArguments(why_not(mode, call.name))
         on_server = action.external and not action.spares_files
@@ -158,9 +140,9 @@ class ModeLimits(Hook):
         more = self._gains(mode, target, action)
         if not more:
             return Ruling()
-        if self._automatic():
+        if self.automatic():
             return self._ruling_when_automatic(target, action)
-        if self._approved:
+        if self.approved:
             return Ruling()
         return ask(f"mode {target.slug} may do more than mode {mode.slug}: {', '.join(more)}")
 
@@ -168,12 +150,12 @@ class ModeLimits(Hook):
         """The modes of other work that the action starts, as far as that work may use them."""
         if not action.agents:
             slug = str(action.payload.get("mode", "")) if action.child else action.mode
-            return [mode for mode in self._modes() if mode.slug == slug]
-        found = [(find_mode(self._modes(), agent.mode), agent) for agent in action.agents]
+            return [mode for mode in self.modes() if mode.slug == slug]
+        found = [(find_mode(self.modes(), agent.mode), agent) for agent in action.agents]
         return [mode if agent.worktree else reading_only(mode) for mode, agent in found if mode]
 
     def _ruling_when_automatic(self, target: Mode, action: Action) -> Ruling:
-        chosen = find_mode(self._modes(), self._chosen)
+        chosen = find_mode(self.modes(), self.chosen)
         more = self._gains(chosen, target, action) if chosen else ()
         if not (chosen and more):
             return Ruling()
@@ -187,7 +169,7 @@ class ModeLimits(Hook):
         """What a step to another mode would add, in this task or in a sub-task."""
         if action.delegates and _only_delegates(here):
             return ()
-        reached = self._modes() if _only_delegates(target) else (target,)
+        reached = self.modes() if _only_delegates(target) else (target,)
         return tuple(dict.fromkeys(name for mode in reached for name in gains(here, mode)))
 
 
@@ -243,29 +225,23 @@ class _Stale(Struct, frozen=True):
 NOTE = "{path} changed since the model read it, but not in the lines of this edit."
 
 
-class StaleGuard(Hook):
+class StaleGuard(Hook, Struct):
     """What the model has seen is folded from the log: files it read and files it changed.
 
     If the policy of an intent tolerates it, an edit may change a file that was changed elsewhere.
     It must contain the exact text it replaces, and none of those lines may have changed.
     """
 
-    def __init__(
-        self,
-        files: Callable[[], KnownFiles],
-        text_of: Callable[[str], str | None] = lambda sha: None,
-        *,
-        tolerates: Callable[[ToolCall, Action], Awaitable[bool]] | None = None,
-    ) -> None:
-        """`files` returns those the model has seen, `text_of` the text for a file hash, if known.
-        `tolerates` says whether a call may edit files that changed elsewhere."""
-        self._files = files
-        self._text_of = text_of
-        self._tolerates = tolerates
+    files: Callable[[], KnownFiles]
+    """Those the model has seen."""
+    text_of: Callable[[str], str | None] = lambda sha: None
+    """The text for a file hash, if known."""
+    tolerates: Callable[[ToolCall, Action], Awaitable[bool]] | None = None
+    """Whether a call may edit files that changed elsewhere."""
 
     def known(self) -> dict[str, str]:
         """The hash of each file as the model last saw it."""
-        return {path: known.sha for path, known in self._files().by_path.items()}
+        return {path: known.sha for path, known in self.files().by_path.items()}
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         problems = [found for each in action.changes if (found := self._problem(each, action))]
@@ -283,7 +259,7 @@ class StaleGuard(Hook):
         """Notes for the model about files that changed only outside the edit, up to the first file
         that must not be edited."""
         notes: list[str] = []
-        if not problems or self._tolerates is None or not await self._tolerates(call, action):
+        if not problems or self.tolerates is None or not await self.tolerates(call, action):
             return notes
         for each in problems:
             difference = await self._difference_elsewhere(each, action)
@@ -294,7 +270,7 @@ class StaleGuard(Hook):
 
     async def _difference_elsewhere(self, stale: _Stale, action: Action) -> str:
         """The difference since the model saw the file; empty if the edit must not be made."""
-        was, now = self._text_of(stale.expected), self._text_of(stale.actual)
+        was, now = self.text_of(stale.expected), self.text_of(stale.actual)
         pieces = action.searched.get(stale.path, ())
         outside = PurePosixPath(stale.path).is_absolute()  # reading there is always asked about
         if stale.reason != "changed" or outside or not pieces or was is None or now is None:
@@ -304,7 +280,7 @@ class StaleGuard(Hook):
         return (await anyio.to_thread.run_sync(shown_difference, was, now))[0]
 
     def _problem(self, change: Change, action: Action) -> _Stale | None:
-        path, known = change.path, self._files().by_path.get(change.path)
+        path, known = change.path, self.files().by_path.get(change.path)
 
         def stale(reason: str, sentence: str) -> _Stale:
             return _Stale(path, reason, sentence, known.sha if known else "", change.before)

@@ -191,26 +191,25 @@ def named_by_settings(root: str, top: str) -> tuple[tuple[str, ...], tuple[str, 
     return tuple(origins), tuple(dict.fromkeys(files.named(listed)))
 
 
-class _NamedFiles:
+class _NamedFiles(Struct):
     """The files in a workspace that settings of git name. `top` is the top folder of the
     repository, which may be above the workspace."""
 
-    def __init__(self, root: str, top: str) -> None:
-        self._root = root
-        self._top = top
+    root: str
+    top: str
 
     def listed(self) -> list[tuple[str, str, str]]:
         """The file, name and value of each setting."""
-        program = find_own_program("git", Path(self._root))
+        program = find_own_program("git", Path(self.root))
         if not program:
             return []
         try:
             words = ("--list", "--show-origin", "--includes", "-z")
-            output = _read_settings(program, self._root, words)
+            output = _read_settings(program, self.root, words)
         except OSError:
             return []
         return [
-            (os.path.join(self._top, origin.removeprefix("file:")), *_pair(setting))
+            (os.path.join(self.top, origin.removeprefix("file:")), *_pair(setting))
             for origin, setting in _pairs(output)
             if origin.startswith("file:")
         ]
@@ -219,7 +218,7 @@ class _NamedFiles:
         for origin, key, text in listed:
             named = os.path.expanduser(text)
             if key.lower() == _HOOKS_PATH:
-                yield from self._inside(os.path.join(self._top, named))
+                yield from self._inside(os.path.join(self.top, named))
             elif _INCLUDED.fullmatch(key):
                 yield from self._inside(os.path.join(os.path.dirname(origin), named))
             elif _RUN_BY_GIT.fullmatch(key):
@@ -228,14 +227,14 @@ class _NamedFiles:
     def _scripts(self, line: str) -> Iterator[str]:
         """Files that a shell line may name. Git runs it in the top folder."""
         for word in filter(None, _BETWEEN_WORDS.split(line)):
-            path = os.path.join(self._top, os.path.expanduser(word))
+            path = os.path.join(self.top, os.path.expanduser(word))
             if "/" in word or os.path.isfile(path):
                 yield from self._inside(path)
 
     def _inside(self, path: str) -> Iterator[str]:
         for each in (os.path.normpath(path), os.path.realpath(path)):
-            if within(each, self._root) and each != self._root:
-                yield os.path.relpath(each, self._root)
+            if within(each, self.root) and each != self.root:
+                yield os.path.relpath(each, self.root)
 
 
 def _pair(setting: str) -> tuple[str, str]:

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from rookery.core.blocks import Image
 from rookery.core.facts import Gathered, ModeSwitched, Noted, Seen
 from rookery.core.instructions import (
@@ -42,39 +44,27 @@ Act: TypeAlias = Callable[[Action], Awaitable[Outcome]]
 """Has the gate judge an action, and performs it."""
 
 
-class MentionLookup:
-    def __init__(
-        self,
-        root: Path,
-        *,
-        commands: Callable[[], Sequence[SlashCommand]],
-        unreadable: Callable[[], Mapping[str, str]],
-        skills: Callable[[str], Sequence[Skill]],
-        body: Callable[[Skill], str],
-        modes: Callable[[], Sequence[str]],
-        last_output: Callable[[], str],
-        server_prompt: Callable[[str], Action],
-        fetch_page: FetchPage | None = None,
-        problems: Callable[[], Sequence[str]] = tuple,
-    ) -> None:
-        """`unreadable` maps the names of invalid commands to the reason; `skills` returns those
-        of a mode, `body` the text of one; `modes` returns slugs, `last_output` the output of the
-        last command. `server_prompt` makes the action that gets a prompt from an MCP server.
-        Without `fetch_page`, web pages are not attached. `problems` returns those that language
-        servers report."""
-        self._root = root
-        self._commands = commands
-        self._unreadable = unreadable
-        self._skills = skills
-        self._body = body
-        self._modes = modes
-        self._last_output = last_output
-        self._server_prompt = server_prompt
-        self._fetch_page = fetch_page
-        self._problems = problems
+class MentionLookup(Struct):
+    root: Path
+    commands: Callable[[], Sequence[SlashCommand]]
+    unreadable: Callable[[], Mapping[str, str]]
+    """The names of invalid commands, with the reasons."""
+    skills: Callable[[str], Sequence[Skill]]
+    """Those of a mode."""
+    body: Callable[[Skill], str]
+    modes: Callable[[], Sequence[str]]
+    """Their slugs."""
+    last_output: Callable[[], str]
+    """Of the last command."""
+    server_prompt: Callable[[str], Action]
+    """Makes the action that gets a prompt from an MCP server."""
+    fetch_page: FetchPage | None = None
+    """Without it, web pages are not attached."""
+    problems: Callable[[], Sequence[str]] = tuple
+    """Those that language servers report."""
 
     async def __call__(self, text: str, ctx: ToolContext, act: Act) -> Gathered:
-        attachments = MentionAttachments(self._root, ctx, self._fetch_page)
+        attachments = MentionAttachments(self.root, ctx, self.fetch_page)
         texts: list[str] = []
         images: list[Image] = []
         seen: list[Seen] = []
@@ -94,7 +84,7 @@ class MentionLookup:
 
     def _files_of_commands(self, text: str) -> list[Mention]:
         """Return the files that the texts of the named commands mention."""
-        commands = {command.name: command for command in self._commands()}
+        commands = {command.name: command for command in self.commands()}
         named = _unique(find_commands(text, known=commands))[:MOST_COMMANDS]
         return [
             mention
@@ -102,7 +92,7 @@ class MentionLookup:
             for mention in files_of_command(
                 with_arguments(commands[each.name].content, _arguments(text, each, named))
             )
-            if mention.kind not in _PATHS or (self._root / mention.target).exists()
+            if mention.kind not in _PATHS or (self.root / mention.target).exists()
         ]
 
     async def _resolve(
@@ -115,14 +105,14 @@ class MentionLookup:
             what = (mention.target or mention.kind)[:LONGEST_NOTE]
             ctx.append(Noted(text=f"{what}: {sentence_in(str(error))[:LONGEST_NOTE]}"))
             return Outcome(text=note(mention, error))
-        return Outcome(text=plain_text(mention, self._last_output(), self._problems()))
+        return Outcome(text=plain_text(mention, self.last_output(), self.problems()))
 
     async def _expand_commands(self, text: str, ctx: ToolContext, act: Act) -> list[str]:
         """Return the texts of the commands and skills that the message names. The first command
         that wants another mode switches to it, if that is approved."""
-        commands = {command.name: command for command in self._commands()}
-        skills = {skill.name: skill for skill in self._skills(ctx.mode)}
-        unreadable = self._unreadable()
+        commands = {command.name: command for command in self.commands()}
+        skills = {skill.name: skill for skill in self.skills(ctx.mode)}
+        unreadable = self.unreadable()
         called = _unique(find_commands(text, known={*commands, *skills, *unreadable}))
         named = called[:MOST_COMMANDS]
         wanted = [commands[each.name] for each in named if each.name in commands]
@@ -132,7 +122,7 @@ class MentionLookup:
             if command := commands.get(each.name):
                 texts.append(command_text(command, arguments))
             elif skill := skills.get(each.name):
-                texts.append(skill_text(skill, self._body(skill), arguments))
+                texts.append(skill_text(skill, self.body(skill), arguments))
             else:
                 reason = f"/{each.name} is not available. {unreadable[each.name]}"
                 ctx.append(Noted(text=reason))
@@ -141,7 +131,7 @@ class MentionLookup:
 
     async def _server_text(self, text: str, act: Act) -> str:
         try:
-            return quoted("prompt", (await act(self._server_prompt(text.strip()))).text)
+            return quoted("prompt", (await act(self.server_prompt(text.strip()))).text)
         except ToolError as error:
             return f"({error})"
 
@@ -149,7 +139,7 @@ class MentionLookup:
         self, commands: Sequence[SlashCommand], ctx: ToolContext, act: Act
     ) -> list[str]:
         wanting = next((each for each in commands if each.mode not in ("", ctx.mode)), None)
-        if wanting is None or wanting.mode not in self._modes():
+        if wanting is None or wanting.mode not in self.modes():
             return []
 
         async def perform(permit: Permit) -> Outcome:

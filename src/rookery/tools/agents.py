@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
+from msgspec import Struct
 
 from rookery.core.facts import AgentTask, Change, Spent
 from rookery.core.modes import Mode, find_mode, gains, reading_only
@@ -46,7 +47,7 @@ class RunAgentsArgs(msgspec.Struct, forbid_unknown_fields=True):
     apply: str | None = None
 
 
-class RunAgents:
+class RunAgents(Struct):
     """`modes` returns all modes. `unusable` says why a model cannot be used."""
 
     name: ClassVar[str] = "run_agents"
@@ -63,11 +64,8 @@ class RunAgents:
         editor_kind="think",
     )
 
-    def __init__(
-        self, modes: Callable[[], Sequence[Mode]], unusable: Callable[[str, str], str]
-    ) -> None:
-        self._modes = modes
-        self._unusable = unusable
+    modes: Callable[[], Sequence[Mode]]
+    unusable: Callable[[str, str], str]
 
     async def prepare(self, args: RunAgentsArgs, ctx: ToolContext) -> Action:
         if args.apply and not args.agents:
@@ -108,14 +106,14 @@ class RunAgents:
     def _checked(self, args: AgentArgs) -> Mode:
         """The agent's mode, once everything about it is known to be valid."""
         slug = args.mode or ("code" if args.works else "ask")
-        mode = find_mode(self._modes(), slug)
+        mode = find_mode(self.modes(), slug)
         if mode is None:
-            known = ", ".join(each.slug for each in self._modes())
+            known = ", ".join(each.slug for each in self.modes())
             raise BadArguments(f"No such mode: {slug!r}. Available: {known}.")
         if not args.task.strip():
             raise BadArguments("An agent has no task. Say what it is to do.")
         _budget(args.budget or "")
-        if args.model and (problem := self._unusable(*_model(args.model))):
+        if args.model and (problem := self.unusable(*_model(args.model))):
             raise BadArguments(problem)
         return mode
 
@@ -142,10 +140,10 @@ class RunAgents:
         )
 
     def _gains(self, slug: str, agents: Sequence[AgentTask]) -> list[str]:
-        here = find_mode(self._modes(), slug)
+        here = find_mode(self.modes(), slug)
         notes: dict[str, None] = {}
         for agent in agents:
-            mode = find_mode(self._modes(), agent.mode)
+            mode = find_mode(self.modes(), agent.mode)
             if here and mode:
                 used = mode if agent.worktree else reading_only(mode)
                 if more := ", ".join(gains(here, used)):

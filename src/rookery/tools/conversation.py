@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, CompletionOffered, ModeSwitched, Todo, TodosChanged
@@ -126,7 +126,7 @@ class PresentPlanArgs(msgspec.Struct, forbid_unknown_fields=True):
     ]
 
 
-class PresentPlan:
+class PresentPlan(Struct):
     """`planning` tells whether the user wants a plan. `keep` stores it as a file of the session,
     and returns its path."""
 
@@ -138,18 +138,17 @@ class PresentPlan:
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     traits: ClassVar[ToolTraits] = ToolTraits(hook_name="ExitPlanMode")
 
-    def __init__(self, planning: Callable[[], bool], keep: Callable[[str], str]) -> None:
-        self._planning = planning
-        self._keep = keep
+    planning: Callable[[], bool]
+    keep: Callable[[str], str]
 
     async def prepare(self, args: PresentPlanArgs, ctx: ToolContext) -> Action:
-        if not self._planning():
+        if not self.planning():
             raise BadArguments("The user wants no plan now. Continue with the task.")
         if not args.plan.strip():
             raise BadArguments("present_plan was called without a plan.")
 
         async def perform(permit: Permit) -> Outcome:
-            path = await in_thread(lambda: self._keep(args.plan))
+            path = await in_thread(lambda: self.keep(args.plan))
             ctx.append(CompletionOffered(result=args.plan, plan=path))
             return Outcome(text="The plan was shown to the user.")
 
@@ -228,7 +227,7 @@ class SkillArgs(msgspec.Struct, forbid_unknown_fields=True):
     args: Annotated[str | None, msgspec.Meta(description="What it is to be applied to.")] = None
 
 
-class LoadSkill:
+class LoadSkill(Struct):
     """`skills` returns the skills of a mode, `body` the text of one."""
 
     name: ClassVar[str] = "skill"
@@ -236,18 +235,15 @@ class LoadSkill:
     arguments: ClassVar[type[msgspec.Struct]] = SkillArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
 
-    def __init__(
-        self, skills: Callable[[str], Sequence[Skill]], body: Callable[[Skill], str]
-    ) -> None:
-        self._skills = skills
-        self._body = body
+    skills: Callable[[str], Sequence[Skill]]
+    body: Callable[[Skill], str]
 
     async def prepare(self, args: SkillArgs, ctx: ToolContext) -> Action:
         skill = self._wanted(args.skill, ctx.mode)
         arguments = (args.args or "").strip()
 
         async def perform(permit: Permit) -> Outcome:
-            body = await in_thread(lambda: self._body(skill))
+            body = await in_thread(lambda: self.body(skill))
             return Outcome(text=skill_text(skill, body, arguments))
 
         return Action(
@@ -263,7 +259,7 @@ class LoadSkill:
         )
 
     def _wanted(self, name: str, mode: str) -> Skill:
-        skills = {skill.name: skill for skill in self._skills(mode)}
+        skills = {skill.name: skill for skill in self.skills(mode)}
         if name not in skills:
             known = ", ".join(skills) or "none"
             raise BadArguments(f"No such skill in mode {mode}: {name[:100]!r}. Available: {known}.")
@@ -275,15 +271,14 @@ class SwitchModeArgs(msgspec.Struct, forbid_unknown_fields=True):
     reason: Annotated[str, msgspec.Meta(description="Why, for the user.")] = ""
 
 
-class SwitchModeTool:
+class SwitchModeTool(Struct):
     name: ClassVar[str] = "switch_mode"
     description: ClassVar[str] = "Propose to go on in another mode, if this one does not fit."
     arguments: ClassVar[type[msgspec.Struct]] = SwitchModeArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
     traits: ClassVar[ToolTraits] = ToolTraits(editor_kind="switch_mode")
 
-    def __init__(self, modes: Callable[[], Sequence[Mode]]) -> None:
-        self._modes = modes
+    modes: Callable[[], Sequence[Mode]]
 
     async def prepare(self, args: SwitchModeArgs, ctx: ToolContext) -> Action:
         target = self._wanted(args.mode_slug, ctx.mode)
@@ -303,7 +298,7 @@ class SwitchModeTool:
         )
 
     def _wanted(self, slug: str, current: str) -> Mode:
-        modes = self._modes()
+        modes = self.modes()
         others = ", ".join(mode.slug for mode in modes if mode.slug != current)
         if slug == current:
             raise BadArguments(f"The mode is already {current}. The other modes are: {others}.")
@@ -322,7 +317,7 @@ class NewTaskArgs(msgspec.Struct, forbid_unknown_fields=True):
     todos: Annotated[str | None, msgspec.Meta(description="As in update_todo_list.")] = None
 
 
-class NewTask:
+class NewTask(Struct):
     name: ClassVar[str] = "new_task"
     description: ClassVar[str] = (
         "Have a part done by a task of its own, which knows only the message; you get its result."
@@ -337,8 +332,7 @@ class NewTask:
         explained=frozenset({"todos"}),
     )
 
-    def __init__(self, modes: Callable[[], Sequence[Mode]]) -> None:
-        self._modes = modes
+    modes: Callable[[], Sequence[Mode]]
 
     async def prepare(self, args: NewTaskArgs, ctx: ToolContext) -> Action:
         children = ctx.children
@@ -348,9 +342,9 @@ class NewTask:
             raise ToolError(
                 f"Sub-tasks can be nested {ctx.depth} deep at most. Do this part yourself."
             )
-        mode = find_mode(self._modes(), args.mode)
+        mode = find_mode(self.modes(), args.mode)
         if mode is None:
-            known = ", ".join(each.slug for each in self._modes())
+            known = ", ".join(each.slug for each in self.modes())
             raise BadArguments(f"No such mode: {args.mode!r}. Available: {known}.")
         if not args.message.strip():
             raise BadArguments("new_task was called without a message.")
@@ -374,6 +368,6 @@ class NewTask:
         )
 
     def _gains(self, slug: str, target: Mode) -> list[str]:
-        here = find_mode(self._modes(), slug)
+        here = find_mode(self.modes(), slug)
         more = ", ".join(gains(here, target)) if here else ""
         return [f"Mode {target.slug} may do more than mode {slug}: {more}."] if more else []

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from rookery.core.limits import KIB
 from rookery.core.text.characters import as_utf8
@@ -34,7 +35,7 @@ class CodebaseSearchArgs(msgspec.Struct, forbid_unknown_fields=True):
     path: Annotated[str | None, msgspec.Meta(description="Folder to search in.")] = None
 
 
-class CodebaseSearch:
+class CodebaseSearch(Struct):
     name: ClassVar[str] = "codebase_search"
     description: ClassVar[str] = (
         "Find the code that fits a description, if you do not know its exact words. "
@@ -44,8 +45,7 @@ class CodebaseSearch:
     group: ClassVar[ToolGroup] = ToolGroup.READ
     traits: ClassVar[ToolTraits] = ToolTraits(editor_kind="search")
 
-    def __init__(self, index: Index) -> None:
-        self._index = index
+    index: Index
 
     async def prepare(self, args: CodebaseSearchArgs, ctx: ToolContext) -> Action:
         query = " ".join(args.query.split())
@@ -56,7 +56,7 @@ class CodebaseSearch:
             raise ToolError(f"{path} is outside the workspace, which alone is indexed.")
 
         async def perform(permit: Permit) -> Outcome:
-            found = await self._index.search(query, path, permit, shown_by(ctx.files, permit))
+            found = await self.index.search(query, path, permit, shown_by(ctx.files, permit))
             return Outcome(text=_report(query, found))
 
         below = {"path": path} if args.path else {}
@@ -133,7 +133,7 @@ class ListCodeDefinitionNamesArgs(msgspec.Struct, forbid_unknown_fields=True):
     path: str
 
 
-class ListCodeDefinitionNames:
+class ListCodeDefinitionNames(Struct):
     name: ClassVar[str] = "list_code_definition_names"
     description: ClassVar[str] = (
         "List what a file, or each file in a folder, defines: classes, functions, headings, and "
@@ -143,8 +143,7 @@ class ListCodeDefinitionNames:
     group: ClassVar[ToolGroup] = ToolGroup.READ
     traits: ClassVar[ToolTraits] = ToolTraits(editor_kind="search")
 
-    def __init__(self, outlines: Outlines) -> None:
-        self._outlines = outlines
+    outlines: Outlines
 
     async def prepare(self, args: ListCodeDefinitionNamesArgs, ctx: ToolContext) -> Action:
         path = ctx.files.locate(args.path)
@@ -153,7 +152,7 @@ class ListCodeDefinitionNames:
             inside = None
             if not is_outside(path):
                 may_show = shown_by(ctx.files, permit)
-                inside = await self._outlines.outlines_in(path, permit, may_show)
+                inside = await self.outlines.outlines_in(path, permit, may_show)
             found = [await self._of_file(path, ctx, permit)] if inside is None else inside
             return Outcome(text=_outlines(path, found))
 
@@ -174,7 +173,7 @@ class ListCodeDefinitionNames:
         file = await ctx.files.read(path, permit)
         if not isinstance(file, FileText):
             raise ToolError(f"{path} is not a text file, so it has no definitions.")
-        return Outline(path, tuple(await self._outlines.outline(path, as_utf8(file.text))))
+        return Outline(path, tuple(await self.outlines.outline(path, as_utf8(file.text))))
 
 
 def _outlines(path: str, found: "Sequence[Outline]") -> str:
