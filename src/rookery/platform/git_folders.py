@@ -104,8 +104,8 @@ def git_branch(workspace: Path) -> str:
     which would read configuration that may not be trusted. A repository outside the folder is
     read only if it lists the folder as its worktree."""
     root = os.path.realpath(workspace)
-    led_to = first_line(os.path.join(root, ".git")).removeprefix("gitdir:").strip()
-    folder = os.path.realpath(os.path.join(root, led_to or ".git"))
+    git = os.path.join(root, ".git")
+    folder = separate_folder(git) or git
     if not within(folder, root) and not common_folder(root):
         return ""
     text = regular_content(os.path.join(folder, "HEAD"), _MOST_BYTES) or b""
