@@ -37,6 +37,7 @@ from rookery.core.facts import (
     TaskOpened,
 )
 from rookery.core.folds.view_start import view_start
+from rookery.core.limits import MIB
 from rookery.core.queries import (
     AskAbout,
     AskCommands,
@@ -192,6 +193,22 @@ async def test_changes_can_be_inspected_and_an_undo_previewed(tmp_path: Path):
         rehearsed = await host.query(AskRehearsal(task_id="t", to=1))
         assert rehearsed == RestoreRehearsal(removed=("made.txt",))
         assert (tmp_path / "work" / "made.txt").read_text() == "two\n"
+
+
+async def test_a_previewed_undo_names_what_no_checkpoint_has(tmp_path: Path):
+    script = """\
+- calls: [{tool: execute_command, arguments: {command: rm large; echo x > made}}]
+- say: Done.
+"""
+    async with opened(tmp_path, script) as host:
+        with (tmp_path / "work" / "large").open("wb") as file:
+            file.truncate(21 * MIB)
+        await host.send(OpenTask(task_id="t", text="Remove it."))
+        asked = await until_asked(host, AskKind.COMMAND)
+        await say_yes(host, asked)
+        await until_asked(host, AskKind.COMPLETION_RESULT, after=asked.seq)
+        rehearsed = await host.query(AskRehearsal(task_id="t", to=1))
+        assert rehearsed == RestoreRehearsal(removed=("made",), unsaved=("large",))
 
 
 async def test_a_task_continues_with_another_model(tmp_path: Path):

@@ -459,6 +459,8 @@ async def test_a_later_process_reports_that_secret_files_cannot_be_restored(benc
     await bench.run("rm .env a")
     bench.checkpoints = bench.open()
     assert await bench.checkpoints.health() == ""
+    rehearsed = await bench.checkpoints.restore(bench.steps, overwrite=False, rehearse=True)
+    assert ([effect.path for effect in rehearsed.effects], rehearsed.unsaved) == (["a"], (".env",))
     reported = await bench.back()
     assert reported == "Checkpoints do not store ignored files that may hold secrets: .env."
     assert bench.texts() == {".gitignore": ".env\n", "a": "mine\n"}

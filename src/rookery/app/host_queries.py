@@ -194,6 +194,7 @@ class Answers:
             written=tuple(each.path for each in done.effects if each.after),
             removed=tuple(each.path for each in done.effects if not each.after),
             kept=done.kept,
+            unsaved=done.unsaved,
             problem=done.problem,
         )
 

@@ -72,11 +72,12 @@ class Restorer(Struct):
 
     def rehearse(self, request: RestoreRequest) -> Restored:
         planned = plan(self._effects_to_undo(request), self._now, overwrite=request.overwrite)
-        planned = self._without_secrets(planned)[0]
+        planned, secrets_lost = self._without_secrets(planned)
         repositories = self._repositories_of(request)
         return Restored(
             effects=displayable((*relevant_effects(planned.changes), *repositories)),
             kept=tuple(map(visible, planned.kept)),
+            unsaved=tuple(map(visible, sorted({*planned.unsaved, *secrets_lost}))),
         )
 
     def restore(self, request: RestoreRequest, pause: Pause) -> Restored:

@@ -163,6 +163,10 @@ async def _preview_files(past: "PastSession", to: int, options: _Options) -> boo
         print("Skipped, because someone else changed them (--overwrite restores them too):")
         for path in plan.kept:
             print(f"  {harmless_line(path)}")
+    if plan.unsaved:
+        print("Not in any checkpoint, so these stay as they are:")
+        for path in plan.unsaved:
+            print(f"  {harmless_line(path)}")
     return True
 
 

@@ -91,6 +91,7 @@ class RestoreRehearsal(Struct, frozen=True, kw_only=True):
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     unsaved: tuple[str, ...] = ()
+    """Files that no checkpoint has."""
     problem: str = ""
 
 

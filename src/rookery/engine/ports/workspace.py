@@ -21,14 +21,15 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """What a restore did or would do: the checkpoints before and after, the restored files, and
-    the files skipped because someone else changed them. `aside` is the folder with the replaced
-    files, if they were kept."""
+    """What a restore did or would do: the checkpoints before and after, the restored files,
+    those skipped because someone else changed them, and those that no checkpoint has. `aside` is
+    the folder with the replaced files, if they were kept."""
 
     before: str = ""
     after: str = ""
     effects: tuple[Effect, ...] = ()
     kept: tuple[str, ...] = ()
+    unsaved: tuple[str, ...] = ()
     problem: str = ""
     aside: str = ""
 
