@@ -373,6 +373,8 @@ def test_usage_is_summed_over_answers_and_failures_and_an_unknown_cost_stays_unk
     broken = RequestFailed(request_id="r", error=BUSY, message="", usage=Usage(tokens_in=1))
     display.show(Event(3, 0, 3, broken))
     assert display.usage == Usage(tokens_in=16, tokens_out=3, cost=0.5)
+    display.show(Event(4, 0, 0, Noted(text="A server asked.", usage=Usage(tokens_in=4, cost=0.1))))
+    assert display.usage == Usage(tokens_in=20, tokens_out=3, cost=0.6)
 
 
 def test_an_open_question_is_repeated_below_new_output():

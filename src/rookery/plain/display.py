@@ -20,7 +20,6 @@ from rookery.core.facts import (
     CommandEnded,
     CommandQuiet,
     CompletionOffered,
-    Condensed,
     Condensing,
     Ending,
     Event,
@@ -48,7 +47,7 @@ from rookery.core.facts import (
     UserSpoke,
     Waiting,
 )
-from rookery.core.folds.run_tallies import added
+from rookery.core.folds.run_tallies import added, paid_in
 from rookery.core.modes import GUARD, Level
 from rookery.core.replies import STOPPED_BY_USER, denied, new_problems, restored_files, sentence_in
 from rookery.core.text.terminal_text import harmless, harmless_line, lines_in_gap
@@ -161,8 +160,8 @@ class PlainDisplay:
             self._agents.show(fact)
 
     def _count(self, fact: Fact) -> None:
-        if isinstance(fact, AssistantSpoke | RequestFailed | Condensed):
-            self.usage = added(self.usage, fact.usage)
+        if usage := paid_in(fact):
+            self.usage = added(self.usage, usage)
 
     def tick(self, now: float) -> None:
         """Show what the session is waiting for and for how long. Called at regular intervals."""
