@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from llm_server import LlmServer, call, finish, hang, say, status
+from llm_server import LlmServer, call, finish, hang, reset, say, status
+from llm_server.parts import Answer
 from support.control_stream_client import Driver
 from support.model_words import FINISHES, LOOK, last_turn, question, shell
 from support.terminal_session import Installed, a_pause, at, processes_with
@@ -245,16 +246,24 @@ def test_a_stored_task_continues_with_a_message_or_an_approval(rookery: Installe
         assert "and the docs" in last_turn(server.requests[2])
 
 
-def test_exit_on_error_ends_the_run_with_the_first_failed_request(rookery: Installed):
-    with (
-        LlmServer(status(401)) as server,
-        Driver(rookery, *at(server), "--exit-on-error") as driver,
-    ):
+@pytest.mark.parametrize(
+    ("answer", "code", "number"),
+    [
+        (status(401), "auth_failed", 3),
+        (status(429), "rate_limited", 8),
+        (status(500), "task_failed", 1),
+        ([say("Half a sen"), reset()], "stalled", 7),
+    ],
+)
+def test_exit_on_error_ends_the_run_with_the_first_failed_request(
+    rookery: Installed, answer: Answer, code: str, number: int
+):
+    with LlmServer(answer) as server, Driver(rookery, *at(server), "--exit-on-error") as driver:
         driver.send("start", "s1", prompt="go")
-        assert driver.exit_code() == 3
+        assert driver.exit_code() == number
     assert driver.replies("s1") == [("ack", "accepted"), ("error", "task_error")]
     assert driver.events[-1]["type"] == "result"
-    assert driver.events[-1]["code"] == "auth_failed"
+    assert driver.events[-1]["code"] == code
     assert driver.complaints.startswith("Error: ")
 
 

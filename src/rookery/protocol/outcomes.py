@@ -151,17 +151,13 @@ ASK_TO_WAIT = (0, 429, 529)
 """HTTP statuses for too many requests or an overloaded server. 0 stands for none."""
 
 
-def code_of_failure(failure: FailureKind) -> str:
-    return BY_FAILURE.get(failure, "task_failed")
-
-
 def code_of_request(failed: RequestFailed) -> str:
-    """The same for a request. A provider that failed (500) and does not say when to retry is not
-    rate limited."""
+    """The code of a run that ends with this failure. A provider that failed (500) and does not say
+    when to retry is not rate limited."""
     broke = failed.status not in ASK_TO_WAIT and failed.retry_after is None
     if failed.error is FailureKind.BUSY and broke:
         return "task_failed"
-    return code_of_failure(failed.error)
+    return BY_FAILURE.get(failed.error, "task_failed")
 
 
 class Troubles:

@@ -32,10 +32,10 @@ from rookery.compat.driver import (
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.commands import ReopenTask
 from rookery.core.facts import ChildBegan, Event, RequestFailed
-from rookery.core.limits import FailureKind
 from rookery.errors import CommandRejected, RookeryError, StorageError, first_error
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
+from rookery.protocol.outcomes import code_of_request
 
 RECOVERY = 8.0
 """Seconds to wait until an interrupted task asks whether to resume."""
@@ -46,12 +46,6 @@ NO_COMMAND = (
     "No command was sent. Write one JSON object per line; the first must be a start command."
 )
 TOO_LONG = f"stdin command line {{number}}: it is longer than {LONGEST} bytes"
-
-_CODES = {
-    FailureKind.BAD_KEY: "auth_failed",
-    FailureKind.NO_CREDIT: "no_credit",
-    FailureKind.BUSY: "rate_limited",
-}
 
 
 class StreamClient:
@@ -257,6 +251,6 @@ class StreamClient:
         self._sender.send(self._stream.end_task(task_id))
 
     def _fail(self, failure: RequestFailed) -> None:
-        code = _CODES.get(failure.error, "task_failed")
         self._sender.send(self._stream.give_up_start(failure.message))
-        self._conversation.abort(RunEnd(Fate.FAILED, failure.message, code))
+        end = RunEnd(Fate.FAILED, failure.message, code_of_request(failure))
+        self._conversation.abort(end)

@@ -45,7 +45,7 @@ from rookery.errors import StorageError, first_error
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
 from rookery.protocol.late_view import goes_before, view_at
-from rookery.protocol.outcomes import code_of_failure
+from rookery.protocol.outcomes import code_of_request
 
 TOO_LONG = f"Line {{number}} of the input is longer than {LONGEST} bytes, so it was not read."
 STOPPED = "The run was stopped. The session is kept and can be resumed."
@@ -284,8 +284,8 @@ class EngineMessagesClient:
     def _fail(self, failure: RequestFailed) -> None:
         if self._messages.replaying:
             return
-        code = code_of_failure(failure.error)
-        self._conversation.abort(RunEnd(Fate.FAILED, failure.message, code))
+        end = RunEnd(Fate.FAILED, failure.message, code_of_request(failure))
+        self._conversation.abort(end)
 
     async def _task_ended(self, task_id: str) -> None:
         await self._wakeup.wait_for(lambda: task_id not in self._followed.ids, STOP_SECONDS)
