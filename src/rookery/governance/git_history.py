@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.core.modes import GOVERNANCE_FOLDER
-from rookery.errors import RookeryError, StorageError
+from rookery.errors import SettingsError, StorageError
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_reader import format_time
 from rookery.governance.ledger.records import LineRange, line_change, plain_lines
@@ -54,7 +54,11 @@ class CommitOfLine(Struct, frozen=True, kw_only=True):
 
 
 class HistoryUnreadable(StorageError):
-    """Git failed, timed out or could not be run."""
+    """There is no repository, or git failed, timed out or could not be run."""
+
+
+class NoSuchCommit(HistoryUnreadable):
+    """The repository has no commit of that name."""
 
 
 class Commit(Struct, frozen=True, kw_only=True):
@@ -74,13 +78,13 @@ class GitHistory:
         """How paths of the folder start, relative to the repository."""
 
     def commit(self, name: str) -> Commit:
-        """Raises HistoryUnreadable if there is no such commit."""
+        """Raises NoSuchCommit."""
         if name.startswith("-"):
-            raise HistoryUnreadable(f"{name} is not a commit.")
+            raise NoSuchCommit(f"{name} is not a commit.")
         try:
             revision = self._output("rev-parse", "--verify", "-q", f"{name}^{{commit}}").strip()
         except HistoryUnreadable as error:
-            raise HistoryUnreadable(f"No such commit: {name}.") from error
+            raise NoSuchCommit(f"No such commit: {name}.") from error
         parents = self._output("rev-list", "--parents", "-n", "1", revision).split()[1:]
         time = self._output("log", "-1", "--format=%cI", parents[0]).strip() if parents else ""
         return Commit(
@@ -180,18 +184,14 @@ class GitHistory:
         variables: Mapping[str, str] | None = None,
     ) -> bytes:
         """The output of git. Raises HistoryUnreadable."""
+        identity = {name: os.environ.get(name) or default for name, default in _IDENTITY.items()}
         try:
             answer = run_git(
                 self._program,
                 ("-c", "core.quotePath=false", *args),
                 folder=self.top,
                 root=str(self.top),
-                variables={
-                    **{
-                        name: os.environ.get(name) or default for name, default in _IDENTITY.items()
-                    },
-                    **(variables or {}),
-                },
+                variables={**identity, **(variables or {})},
                 given=given,
                 seconds=seconds,
             )
@@ -210,6 +210,13 @@ def history_of(folder: Path) -> GitHistory | None:
     top = repository_of(here)
     program = find_own_program("git", here) if top else ""
     return GitHistory(here, top, program) if top and program else None
+
+
+def require_history(folder: Path) -> GitHistory:
+    """Raises HistoryUnreadable if there is none."""
+    if found := history_of(folder):
+        return found
+    raise HistoryUnreadable(f"{folder} is not in a git repository, or git is not installed.")
 
 
 def _parse_blame(output: str, inside: str) -> Iterator[tuple[str, CommitOfLine]]:
@@ -251,10 +258,6 @@ _LARGEST_LINK = 4096
 _OPS = {"A": Op.CREATE, "C": Op.CREATE, "D": Op.DELETE}
 
 
-class GitFailed(RookeryError):
-    """Git cannot be run or fails."""
-
-
 class CommittedFile(Struct, frozen=True):
     """`path`, and `target` for a symlink, are relative to the repository."""
 
@@ -278,13 +281,10 @@ def trailer_intents(message: str) -> tuple[str, ...]:
 
 
 class CommittedChanges:
-    """Changes in the repository around the governance root. Raises `GitFailed` if there is none."""
+    """Changes in the repository around the governance root. Raises HistoryUnreadable."""
 
     def __init__(self, layout: Layout) -> None:
-        history = history_of(layout.root)
-        if history is None:
-            raise GitFailed(f"{layout.root} is not in a git repository, or git is not installed.")
-        self._history = history
+        self._history = require_history(layout.root)
 
     def staged(self) -> CommittedChange:
         """The staged changes."""
@@ -307,7 +307,9 @@ class CommittedChanges:
     def commits(self, revisions: str) -> tuple[CommittedChange, ...]:
         """Read the commits of a range such as `main..topic`, oldest first."""
         if revisions.startswith("-") or ".." not in revisions:
-            raise GitFailed(f"{revisions} is not a range of commits, such as main..HEAD.")
+            raise SettingsError(f"{revisions} is not a range of commits, such as main..HEAD.")
+        for name in filter(None, re.split(r"\.{2,3}", revisions)):
+            self._history.commit(name)
         output = self._run("rev-list", "--reverse", "--topo-order", revisions, "--").decode()
         return tuple(map(self._commit, output.split()))
 
@@ -386,7 +388,7 @@ class CommittedChanges:
         """Return git's output, or an empty string if git fails."""
         try:
             return self._run(*words).decode("utf-8", "replace")
-        except GitFailed:
+        except HistoryUnreadable:
             return ""
 
     def _run(self, *words: str) -> bytes:
@@ -394,7 +396,4 @@ class CommittedChanges:
         may run with an index of its own."""
         index = os.environ.get("GIT_INDEX_FILE")
         variables = {"GIT_INDEX_FILE": str(self._history.top / index)} if index else {}
-        try:
-            return self._history.run(*words, variables=variables)
-        except HistoryUnreadable as error:
-            raise GitFailed(str(error)) from error
+        return self._history.run(*words, variables=variables)

@@ -316,6 +316,14 @@ def test_check_staged_finds_what_was_moved_removed_and_linked(repository: Intent
     }
 
 
+@pytest.mark.parametrize("words", [["--staged"], ["--range", "HEAD~1..HEAD"]])
+def test_check_without_a_repository_fails_as_an_unreadable_one(
+    repository: IntentsBench, words: list[str]
+) -> None:
+    shutil.rmtree(repository.root / ".git")
+    repository("check", *words, code=9)
+
+
 def test_check_range_takes_each_commits_intent_from_its_trailer(
     repository: IntentsBench,
 ) -> None:
@@ -340,8 +348,9 @@ def test_only_the_own_changes_of_a_merge_are_judged(repository: IntentsBench) ->
     repository.commit("here\n\nIntent: INT-002", "src/api/user.py")
     repository.git("merge", "-q", "--no-ff", "-m", "merge", "topic")
     assert "0 with findings" in repository("check", "--range", "HEAD~1..HEAD")
-    repository("check", "--range", "nowhere..HEAD", code=1)
-    repository("check", "--range", "--output=x..y", code=1)
+    repository("check", "--range", "nowhere..HEAD", code=4)
+    repository("check", "--range", "HEAD", code=2)
+    repository("check", "--range", "--output=x..y", code=2)
     assert not (repository.root / "x..y").exists()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rookery.cli import main
 from rookery.errors import StorageError
 from rookery.governance.cli.common import TraceExit
 from rookery.governance.ledger.commit_notes import HOOK_LINE
@@ -149,8 +150,8 @@ def test_a_commit_without_recorded_lines_gets_no_note_and_none_that_is_not_there
 
 def test_outside_of_a_repository_nothing_is_noted(home: Path, capsys: Captured):
     TracedWorkspace(Path.cwd())
-    assert trace("finalize") == TraceExit.NOT_FOUND
-    assert trace("install-hooks") == TraceExit.NOT_FOUND
+    for command in ("finalize", "install-hooks"):
+        assert main.run(["trace", command]) == TraceExit.STORAGE
     assert "not in a git repository" in capsys.readouterr().err
 
 

@@ -23,6 +23,7 @@ from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import Paint, harmless_line
 from rookery.errors import RookeryError, SettingsError, StorageError
+from rookery.governance.git_history import NoSuchCommit
 from rookery.governance.intents.intent import Intent, IntentFile
 from rookery.governance.intents.intent_checks import summary
 from rookery.governance.intents.intent_file import IntentReader, IntentText
@@ -115,9 +116,15 @@ class GovernanceGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (CommandFailed, LockTimeout, LedgerBusy) as error:
+        except (CommandFailed, NoSuchCommit, LockTimeout, LedgerBusy) as error:
             print(f"Error: {harmless_line(str(error))}", file=sys.stderr)
-            return error.exit_code if isinstance(error, CommandFailed) else TraceExit.BUSY
+            match error:
+                case CommandFailed(exit_code=code):
+                    return code
+                case NoSuchCommit():
+                    return TraceExit.NOT_FOUND
+                case _:
+                    return TraceExit.BUSY
 
 
 FINDINGS, WARNINGS = TraceExit.FINDINGS, TraceExit.WARNINGS

@@ -27,7 +27,7 @@ from rookery.governance.cli.common import (
     point_in_time,
     write_out,
 )
-from rookery.governance.git_history import GitHistory, HistoryUnreadable, history_of
+from rookery.governance.git_history import require_history
 from rookery.governance.ledger import verify_ledger
 from rookery.governance.ledger.commit_notes import (
     HOOK,
@@ -316,11 +316,8 @@ def finalize_command(opened: OpenedLedger, commit: str) -> int:
     Lines are matched by content, so a commit that was amended, squashed or rebased can be noted
     again. Lines that are not found are counted, never guessed.
     """
-    history = _require_history(opened)
-    try:
-        resolved = history.commit(commit)
-    except HistoryUnreadable as error:
-        raise CommandFailed(str(error), TraceExit.NOT_FOUND) from error
+    history = require_history(opened.layout.root)
+    resolved = history.commit(commit)
     found = finalise(history, resolved, recent_writers(opened.folder))
     opened.print_json({"commit": resolved.revision, **_counts(found)})
     opened.echo(f"{resolved.revision[:12]}: {_summary(found)}")
@@ -334,7 +331,7 @@ def install_hooks_command(opened: OpenedLedger) -> int:
 
     An existing hook is left alone, and you are told what to add to it.
     """
-    folder = _require_history(opened).hooks_folder
+    folder = require_history(opened.layout.root).hooks_folder
     try:
         outcome = install_hook(folder)
     except OSError as error:
@@ -362,16 +359,6 @@ def _strip(raw: dict[str, Any]) -> dict[str, Any]:
     }
     rest = {name: value for name, value in raw.items() if name != "metadata"}
     return {**rest, "metadata": metadata} if metadata else rest
-
-
-def _require_history(opened: OpenedLedger) -> GitHistory:
-    history = history_of(opened.layout.root)
-    if history is None:
-        raise CommandFailed(
-            f"{opened.layout.root} is not in a git repository, or git is not installed.",
-            TraceExit.NOT_FOUND,
-        )
-    return history
 
 
 def _counts(found: Finalised) -> dict[str, int]:
