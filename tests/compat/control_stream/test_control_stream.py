@@ -15,6 +15,7 @@ from rookery.compat.control_stream.followed_task import (
     queue_event,
 )
 from rookery.compat.control_stream.stream_commands import CAPABILITIES, StreamCommand
+from rookery.compat.structured_output.output_events import init
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, Text, ToolCall
 from rookery.core.facts import (
@@ -130,7 +131,7 @@ class TestState:
 
 
 def test_the_first_event_names_the_commands():
-    [event] = ControlStream().begin()
+    event = init("", CAPABILITIES)
     assert event["capabilities"] == CAPABILITIES
     assert "taskId" not in event
 
@@ -138,7 +139,8 @@ def test_the_first_event_names_the_commands():
 def test_replies_have_their_fields_and_done_only_on_done():
     stream = ControlStream()
     ping = StreamCommand("ping", "p")
-    assert stream.acknowledge(ping) == {
+    accepted, done = stream.accept(ping, "pong")
+    assert accepted == {
         "type": "control",
         "subtype": "ack",
         "requestId": "p",
@@ -147,7 +149,7 @@ def test_replies_have_their_fields_and_done_only_on_done():
         "code": "accepted",
         "success": True,
     }
-    assert stream.settle(ping, "pong")["done"] is True
+    assert done["done"] is True
     refused = stream.refuse(ping, "client_error", "Why.")
     assert (refused["success"], refused["content"], "done" in refused) == (False, "Why.", False)
 
@@ -336,7 +338,7 @@ class TestAttribution:
     def test_queued_messages_take_over_in_order_when_the_model_receives_them(self):
         reported = started()
         for number in "123":
-            reported.stream.queue(f"id{number}", f"m{number}")
+            reported.stream.attribution.queue(f"id{number}", f"m{number}")
             assert gist(reported.see(says(f"id{number}"))) == [("queue", "enqueued", "s")]
         received = reported.see(spoke(Text(text="hm")), REQUEST)
         assert gist(received)[1:] == [
@@ -354,7 +356,7 @@ class TestAttribution:
 
     def test_queued_messages_keep_their_results_when_an_answer_follows(self):
         reported = started()
-        reported.stream.queue("id1", "m1")
+        reported.stream.attribution.queue("id1", "m1")
         reported.see(says("id1"), spoke(Text(text="hm")), REQUEST)
         reported.see(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
         question = reported.stream.question
@@ -367,7 +369,7 @@ class TestAttribution:
 
     def test_a_turn_that_completes_ends_before_queued_messages_are_delivered(self):
         reported = started()
-        reported.stream.queue("id1", "m1")
+        reported.stream.attribution.queue("id1", "m1")
         reported.see(says("id1"), CompletionOffered(result="One."))
         assert gist(reported.see(REQUEST)) == [
             ("result", "", "s"),
@@ -380,7 +382,7 @@ class TestAttribution:
     def test_messages_right_after_the_completion_question_are_delivered(self):
         reported = started()
         reported.see(*COMPLETE)
-        reported.stream.queue("id1", "m1")
+        reported.stream.attribution.queue("id1", "m1")
         assert not reported.stream.early_finish
         reported.see(says("id1"))
         question = reported.stream.early_finish
@@ -399,7 +401,7 @@ class TestAttribution:
 
     def test_a_new_start_drops_messages_queued_for_the_previous_one(self):
         reported = started()
-        reported.stream.queue("id1", "m1")
+        reported.stream.attribution.queue("id1", "m1")
         reported.see(says("id1"), StepCancelled(), RESUMES)
         reported.stream.begin_task("t2", "s2")
         opened = reported.see(TaskOpened(text="go"), REQUEST, *COMPLETE, of="t2")
@@ -443,7 +445,7 @@ class TestChildren:
         reported = self.child()
         reported.see(TaskOpened(text="part"), REQUEST, of="kid")
         assert reported.stream.receiver == "kid"
-        reported.stream.queue("id1", "m1")
+        reported.stream.attribution.queue("id1", "m1")
         reported.see(says("id1"), of="kid")
         received = reported.see(spoke(Text(text="hm")), REQUEST, of="kid")
         assert gist(received) == [("queue", "drained", "m1"), ("user", "", "m1")]
@@ -544,7 +546,7 @@ def test_a_start_is_closed_once_and_each_turn_and_queued_message_has_one_result(
         question = reported.stream.question
         match step:
             case "message" if question is None:
-                reported.stream.queue(f"i{number}", f"m{number}")
+                reported.stream.attribution.queue(f"i{number}", f"m{number}")
                 events += reported.see(says(f"i{number}"))
             case "answer" if question is not None:
                 fresh = not reported.stream._in_turn

@@ -49,7 +49,7 @@ class Driven:
         return self._last[of].seq
 
     def queue(self, request_id: str, of: str = "t") -> int:
-        self.stream.queue(f"of {request_id}", request_id)
+        self.stream.attribution.queue(f"of {request_id}", request_id)
         return self.see(UserSpoke(message_id=f"of {request_id}", text=request_id), of=of)
 
     def refuse_queued(self, seq: int, request_id: str, of: str = "t") -> None:

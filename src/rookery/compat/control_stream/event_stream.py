@@ -17,16 +17,13 @@ from rookery.compat.control_stream.followed_task import (
     continues,
 )
 from rookery.compat.control_stream.stream_commands import (
-    CAPABILITIES,
     REPLY_CONTENTS,
-    BadCommand,
     StreamCommand,
     ack_reply,
     done_reply,
     error_reply,
 )
 from rookery.compat.structured_output.call_rows import Ids, Output, output
-from rookery.compat.structured_output.output_events import init
 from rookery.core.asks import RESUMES, AskKind, Reply
 from rookery.core.facts import (
     Answered,
@@ -65,7 +62,7 @@ class ControlStream:
         self._opening = ("", "")
         """Task and request id of an accepted start, until the task is open."""
         self._ids = Ids()
-        self._by = Attribution()
+        self.attribution = Attribution()
         self._tasks: dict[str, StreamTask] = {}
         """The task and its sub-tasks, each followed by its own child."""
         self._agents: set[str] = set()
@@ -129,9 +126,6 @@ class ControlStream:
         """Whether it is the driven task or one of its sub-tasks."""
         return task_id in self._tasks
 
-    def begin(self, task_id: str = "") -> list[Output]:
-        return [init(task_id, CAPABILITIES)]
-
     def accept_start(self, command: StreamCommand, task_id: str) -> Output:
         """Accept a start. The previous task is driven until the new one is open."""
         self._opening = (task_id, command.request_id)
@@ -149,7 +143,7 @@ class ControlStream:
         events = self._drive(StreamTask(task_id, self._ids))
         self.start = request_id
         self._in_turn = True
-        self._by.start(request_id)
+        self.attribution.start(request_id)
         return events
 
     def resume_task(
@@ -175,7 +169,7 @@ class ControlStream:
         """Record that a request answers a question. The request becomes the active one if it has
         a message or if no turn is running."""
         self._answered, self._in_turn_before = question.ask_id, self._in_turn
-        self._by.answer(request_id, takes_over=words or not self._in_turn)
+        self.attribution.answer(request_id, takes_over=words or not self._in_turn)
         self._in_turn |= continues(question.ask, reply)
 
     @property
@@ -189,27 +183,16 @@ class ControlStream:
         self._answered = question.ask_id
         self._in_turn = True
 
-    def queue(self, message_id: str, request_id: str) -> None:
-        self._by.queue(message_id, request_id)
-
-    def unqueue(self, message_id: str) -> None:
-        self._by.forget(message_id)
-
     def cancel(self, request_id: str) -> None:
         self.cancelling = True
-        self._by.cancel(request_id)
+        self.attribution.cancel(request_id)
 
-    def acknowledge(self, command: StreamCommand) -> Output:
-        return ack_reply(command.request_id, command.name, self.task_id)
-
-    def settle(self, command: StreamCommand, code: str) -> Output:
-        return done_reply(command.request_id, command.name, code, self.task_id)
+    def accept(self, command: StreamCommand, code: str) -> list[Output]:
+        named = command.request_id, command.name
+        return [ack_reply(*named, self.task_id), done_reply(*named, code, self.task_id)]
 
     def refuse(self, command: StreamCommand, code: str, content: str = "") -> Output:
         return error_reply(command.request_id, command.name, code, content, self.task_id)
-
-    def refuse_line(self, bad: BadCommand) -> Output:
-        return error_reply(bad.request_id, bad.command, "invalid_command", str(bad))
 
     def note(self, content: str) -> Output:
         _, starting = self._opening
@@ -269,7 +252,7 @@ class ControlStream:
         if isinstance(event.fact, RequestStarted):
             yield from self._drain_queue(task, before, event.ts)
         elif (subtype := change_between(before, task.queue)) and self._is_news(task, event):
-            removed = self._by.removed_request(event.fact)
+            removed = self.attribution.removed_request(event.fact)
             yield self._attributed(task.queue_update(subtype, task.queue), removed)
         for one in task.events_for(event):
             yield self._attributed(one, refusal.request_id if refusal else "")
@@ -288,14 +271,14 @@ class ControlStream:
         is_answer = isinstance(message, Answered)
         if is_answer:
             self._in_turn = self._in_turn_before
-        request_id = self._by.refuse(message, reason)
+        request_id = self.attribution.refuse(message, reason)
         return StreamRefusal(request_id=request_id, reason=reason, is_answer=is_answer)
 
     def _is_news(self, task: StreamTask, event: Event) -> bool:
         """Whether a queue change must be reported. A resumed sub-task also gets messages of its
         parent, which were reported already."""
         if isinstance(task, StreamSubTask) and isinstance(event.fact, UserSpoke):
-            return self._by.knows(event.fact.message_id)
+            return self.attribution.knows(event.fact.message_id)
         return True
 
     def _drain_queue(
@@ -307,9 +290,9 @@ class ControlStream:
             yield from self._complete_turn()
         child = isinstance(task, StreamSubTask)
         for place, spoken in enumerate(queue, 1):
-            if child and not self._by.knows(spoken.message_id):
+            if child and not self.attribution.knows(spoken.message_id):
                 continue
-            self._by.receive(spoken.message_id)
+            self.attribution.receive(spoken.message_id)
             left = queue[place:]
             yield self._attributed(task.queue_update("dequeued" if left else "drained", left))
             row = task.output.queued_row(ts, spoken.text)
@@ -346,10 +329,10 @@ class ControlStream:
 
     def _complete_turn(self) -> Iterator[Output]:
         self._in_turn = self._offered = False
-        start_refused = self.start in self._by.refused
+        start_refused = self.start in self.attribution.refused
         yield from self._results(True)
         yield from self._settle_start("task_aborted" if start_refused else "task_completed")
-        self._by.complete()
+        self.attribution.complete()
 
     def _end_turn(self, code: str, reason: str = "") -> Iterator[Output]:
         """End a turn without success. Its result goes to the requests that began the turn, not
@@ -364,7 +347,7 @@ class ControlStream:
     ) -> Iterator[Output]:
         """Yield one result for each request that the turn answers: drivers wait for each."""
         result = self._tasks[self.task_id].output.result(success, code, reason)
-        for request_id, refused in self._by.end_turn():
+        for request_id, refused in self.attribution.end_turn():
             if refused:
                 yield self._refused_result(request_id, refused)
             else:
@@ -379,5 +362,5 @@ class ControlStream:
             self.start = ""
 
     def _attributed(self, event: Output, request_id: str = "") -> Output:
-        request_id = request_id or self._by.active
+        request_id = request_id or self.attribution.active
         return {**event, "requestId": request_id} if request_id else event

@@ -12,7 +12,13 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rookery.compat.control_stream.event_stream import ControlStream
-from rookery.compat.control_stream.stream_commands import BadCommand, StreamCommand, read_command
+from rookery.compat.control_stream.stream_commands import (
+    CAPABILITIES,
+    BadCommand,
+    StreamCommand,
+    error_reply,
+    read_command,
+)
 from rookery.compat.control_stream.stream_requests import SHUT_DOWN, Requests
 from rookery.compat.driver import (
     DONE,
@@ -29,6 +35,7 @@ from rookery.compat.driver import (
     Wakeup,
     unanswered,
 )
+from rookery.compat.structured_output.output_events import init
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.commands import ReopenTask
 from rookery.core.facts import ChildBegan, Event, RequestFailed
@@ -130,7 +137,7 @@ class StreamClient:
                 host, group, self._wakeup, see=self._on_event, ended=self._on_end
             )
             group.start_soon(self._sender.run)
-            self._sender.send(self._stream.begin(self._first.task_id if self._first else ""))
+            self._sender.send([init(self._first.task_id if self._first else "", CAPABILITIES)])
             if self._first:
                 await self._resume(self._first, host)
             self._requests = Requests(
@@ -171,7 +178,7 @@ class StreamClient:
         return await self._finish_input()
 
     def _refuse_line(self, bad: BadCommand, number: int) -> None:
-        self._sender.send([self._stream.refuse_line(bad)])
+        self._sender.send([error_reply(bad.request_id, bad.command, "invalid_command", str(bad))])
 
     async def _dispatch(self, command: StreamCommand) -> None:
         urgent = command.name in ("ping", "cancel", "shutdown")

@@ -107,7 +107,7 @@ class Requests:
         await self._send_answer(question, Say("message", by="policy"))
 
     def _accept(self, command: StreamCommand, code: str) -> None:
-        self._send([self._stream.acknowledge(command), self._stream.settle(command, code)])
+        self._send(self._stream.accept(command, code))
 
     async def _start(self, command: StreamCommand) -> None:
         stream = self._stream
@@ -184,11 +184,11 @@ class Requests:
     async def _speak(self, command: StreamCommand) -> None:
         stream = self._stream
         message = new_message(stream.receiver, command.fields["prompt"], command.images)
-        stream.queue(message.message_id, command.request_id)
+        stream.attribution.queue(message.message_id, command.request_id)
         try:
             await self._host.send(message)
         except CommandRejected as error:
-            stream.unqueue(message.message_id)
+            stream.attribution.forget(message.message_id)
             raise _RequestRefused("no_active_task") from error
 
     async def _answer_ask(self, command: StreamCommand) -> None:
