@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from rookery import NAME, VERSION
 from rookery.compat.acp.folders import OpenedFolder, WantedFolder
+from rookery.compat.driver import check_mode
 from rookery.compat.mcp_server.session_call import CallResult, SessionCall, last_answer
 from rookery.compat.mcp_server.tool_list import (
     CancelSessionArgs,
@@ -29,7 +30,7 @@ from rookery.compat.mcp_server.tool_list import (
 )
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import Event
-from rookery.core.queries import AskAbout, AskModels, AskModes, KnownTask
+from rookery.core.queries import AskAbout, AskModels, KnownTask
 from rookery.errors import RookeryError, SettingsError, StorageError, first_error
 from rookery.protocol.channels import Channel
 from rookery.protocol.codec import Host
@@ -294,9 +295,7 @@ class SessionServer:
 
 async def _with_choices(opened: OpenTask, host: Host, given: StartSessionArgs) -> OpenTask:
     """Raises `SettingsError` for a mode or a model that there is not."""
-    modes = [each.slug for each in await host.query(AskModes())]
-    if given.mode and given.mode not in modes:
-        raise SettingsError(f"No such mode: {given.mode!r}. Available: {', '.join(modes)}.")
+    await check_mode(host, given.mode)
     mode = given.mode or (await host.query(AskAbout())).mode
     opened = msgspec.structs.replace(opened, mode=mode)
     if not given.model:
