@@ -73,7 +73,7 @@ class FullScreen(KeyActions):
         page = self._page
         self._early_events: list[ScreenEvent] | None = []
         """Keys and pastes received before the input area had the focus; None afterwards."""
-        self._status_updates.mode = opening.mode
+        self._status_updates.next.mode = opening.mode
         ui = opening.ui
         self._own_status = OwnStatus(ui.status_line, ui.status_command, page.show_own_status)
         page.composer.vim = VimState() if ui.keys == "vim" else None

@@ -6,12 +6,13 @@ Without a session they show the options chosen for the next one.
 import time
 import uuid
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from rookery.core.asks import APPROVALS, AskKind
 from rookery.core.blocks import Image
-from rookery.core.commands import OpenTask, SelectIntent, SwitchApproval, SwitchModel
+from rookery.core.commands import OpenTask, SelectIntent, SwitchApproval, SwitchMode, SwitchModel
 from rookery.core.facts import Asked, Todo
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.view import View
@@ -99,8 +100,6 @@ class StatusUpdates:
         self._questions = questions
         self._home = home
         self.about = About()
-        self.mode = ""
-        """Mode chosen for the next session."""
         self.next = NextTask()
         self._toast: tuple[str, ToastKind, float] = ("", "info", 0.0)
         self._leaving_until = 0.0
@@ -110,14 +109,13 @@ class StatusUpdates:
     @property
     def about_next(self) -> About:
         """The defaults with the options chosen for the next session."""
-        about = replace(self.about, mode=self.mode or self.about.mode)
-        return self.next.about(about)
+        return self.next.about(self.about)
 
     @property
     def mode_now(self) -> str:
         """Mode of the session, or of the next one."""
         view = self._session.view
-        return (view.mode if view else "") or self.mode or self.about.mode
+        return (view.mode if view else "") or self.next.mode or self.about.mode
 
     @property
     def intent_now(self) -> tuple[str, str]:
@@ -256,12 +254,16 @@ class StatusUpdates:
         return f"{words} (Ctrl+B: background)" if self._session.background_question else words
 
 
+Option: TypeAlias = SwitchMode | SwitchModel | SwitchApproval | SelectIntent
+
+
 class NextTask:
-    """Options of the next session. A chosen model is kept for later sessions; intent and
-    auto-approve apply to the next one only."""
+    """Options of the next session. Mode and model are kept for later sessions; intent and level
+    apply to the next one only."""
 
     def __init__(self) -> None:
         self.task_id = str(uuid.uuid4())
+        self.mode = ""
         self._model: SwitchModel | None = None
         self._approval: SwitchApproval | None = None
         self.intent: KnownIntent | None = None
@@ -271,7 +273,8 @@ class NextTask:
         return self._model.model if self._model else ""
 
     def about(self, base: About) -> About:
-        chosen = self._model
+        """The defaults with the chosen options."""
+        chosen, base = self._model, replace(base, mode=self.mode or base.mode)
         return replace(base, provider=chosen.provider, model=chosen.model) if chosen else base
 
     @property
@@ -284,9 +287,11 @@ class NextTask:
     def remember(self, model: SwitchModel) -> None:
         self._model = model
 
-    async def choose(self, choice: SwitchModel | SwitchApproval | SelectIntent, host: Host) -> None:
+    async def choose(self, choice: Option, host: Host) -> None:
         """Raises `CommandRejected` if the host does not accept the model or intent."""
         match choice:
+            case SwitchMode(mode=mode):
+                self.mode = mode
             case SelectIntent(intent_id=intent_id):
                 self.intent = await _intent(intent_id, host) if intent_id else None
             case SwitchApproval():

@@ -210,12 +210,12 @@ class TaskController(App[RunEnd]):
         try:
             match command:
                 case (
-                    SwitchModel(task_id="") | SwitchApproval(task_id="") | SelectIntent(task_id="")
+                    SwitchMode(task_id="")
+                    | SwitchModel(task_id="")
+                    | SwitchApproval(task_id="")
+                    | SelectIntent(task_id="")
                 ):
                     await self._status_updates.next.choose(command, self._host)
-                    self._status_updates.update_header()
-                case SwitchMode(task_id="", mode=mode):
-                    self._status_updates.mode = mode
                     self._status_updates.update_header()
                 case _:
                     await self._host.send(command)
