@@ -124,10 +124,10 @@ class ShellLine:
         self.output = Output()
         self._folder = folder
         self._limit = limit
-        self._stop = anyio.Event()
+        self._stopping = anyio.CancelScope()
 
     def stop(self) -> None:
-        self._stop.set()
+        self._stopping.cancel()
 
     async def run(self, on_output: Callable[[], None]) -> ShellEnd:
         """Run the command to its end; `on_output` is called for every output."""
@@ -151,22 +151,19 @@ class ShellLine:
 
     async def _supervise(self, process: Process, on_output: Callable[[], None]) -> ShellEnd:
         assert process.stdout
-        fate = ShellEnding.ENDED
-        ended = False
+        fate = ShellEnding.STOPPED
         try:
             async with anyio.create_task_group() as group:
                 finished = anyio.Event()
                 group.start_soon(self._read_output, process.stdout, on_output, finished)
                 fate = await self._wait(process)
-                if fate is ShellEnding.ENDED:
-                    ended = True
-                else:
+                if fate is not ShellEnding.ENDED:
                     await _end(process)
                 with anyio.move_on_after(LATE_OUTPUT_SECONDS):
                     await finished.wait()
                 group.cancel_scope.cancel()
         finally:
-            if not ended:
+            if fate is not ShellEnding.ENDED:
                 _signal(process, signal.SIGKILL)
         self.output.finish()
         on_output()
@@ -174,21 +171,10 @@ class ShellLine:
 
     async def _wait(self, process: Process) -> ShellEnding:
         """Wait until the command ends, is stopped or times out."""
-        fate = ShellEnding.TOO_LONG
-
-        async with anyio.create_task_group() as group:
-
-            async def one(end: ShellEnding, wait: Callable[[], object]) -> None:
-                nonlocal fate
-                await wait()  # type: ignore[misc]
-                fate = end
-                group.cancel_scope.cancel()
-
-            group.start_soon(one, ShellEnding.ENDED, process.wait)
-            group.start_soon(one, ShellEnding.STOPPED, self._stop.wait)
-            await anyio.sleep(self._limit)
-            group.cancel_scope.cancel()
-        return fate
+        with anyio.move_on_after(self._limit), self._stopping:
+            await process.wait()
+            return ShellEnding.ENDED
+        return ShellEnding.STOPPED if self._stopping.cancel_called else ShellEnding.TOO_LONG
 
     async def _read_output(
         self, stream: ByteReceiveStream, on_output: Callable[[], None], finished: anyio.Event
