@@ -18,7 +18,7 @@ from textual.dom import DOMNode
 from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Input, TextArea
+from textual.widgets import Input
 from textual.worker import WorkType
 
 from rookery.core.text.terminal_text import harmless_line
@@ -225,12 +225,6 @@ async def run_binding(field: Widget, event: events.Key) -> bool:
 
 
 class LineField(Input):
-    async def _on_key(self, event: events.Key) -> None:
-        if not await run_binding(self, event):
-            await super()._on_key(event)
-
-
-class TextField(TextArea):
     async def _on_key(self, event: events.Key) -> None:
         if not await run_binding(self, event):
             await super()._on_key(event)

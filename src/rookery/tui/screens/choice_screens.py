@@ -5,8 +5,10 @@ from typing import ClassVar
 
 from msgspec import Struct
 from rich.text import Text
+from textual import events
 from textual.binding import BindingType
 from textual.widget import Widget
+from textual.widgets import TextArea
 
 from rookery.core.commands import EditQueue, SelectIntent, SwitchMode, SwitchModel
 from rookery.core.facts import UserSpoke
@@ -16,7 +18,7 @@ from rookery.core.text.terminal_text import counted, harmless, harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
 from rookery.tui.keys import MESSAGE_FIELD_KEYS, QUEUE_KEYS, enter_binding
-from rookery.tui.pick_list import ListScreen, PickList, PickScreen, TextField, run_beside
+from rookery.tui.pick_list import ListScreen, PickList, PickScreen, run_beside, run_binding
 from rookery.tui.pickers import two_columns
 from rookery.tui.rows.lines import column, cut
 from rookery.tui.screens.side_screen import RELOAD_SECONDS
@@ -39,10 +41,14 @@ def queued_entries(controller: Controller) -> list[QueuedEntry]:
     ]
 
 
-class MessageField(TextField):
+class MessageField(TextArea):
     """A text field in which the screen handles Enter."""
 
     BINDINGS: ClassVar[list[BindingType]] = MESSAGE_FIELD_KEYS
+
+    async def _on_key(self, event: events.Key) -> None:
+        if not await run_binding(self, event):
+            await super()._on_key(event)
 
     def action_break_line(self) -> None:
         self.insert("\n")
@@ -55,12 +61,12 @@ class QueueScreen(PickScreen[QueuedEntry]):
     TITLE_TEXT = "Queued messages"
     BINDINGS: ClassVar[list[BindingType]] = QUEUE_KEYS
     DEFAULT_CSS = """
-    QueueScreen TextField {
+    QueueScreen MessageField {
         height: 8; display: none; border: none; border-top: solid $line; padding: 0 1;
         background: $background;
     }
-    QueueScreen TextField:focus { border: none; border-top: solid $primary; }
-    QueueScreen.-changing TextField { display: block; }
+    QueueScreen MessageField:focus { border: none; border-top: solid $primary; }
+    QueueScreen.-changing MessageField { display: block; }
     """
 
     def __init__(self, controller: Controller) -> None:
