@@ -1,12 +1,18 @@
 """The pickers of `/`, `@`, `!`, `#` and `?`."""
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
 import anyio
 import pytest
+from textual.pilot import Pilot
 
 from rookery.core.queries import AskPaths, AskTasks, FoundPath
 from rookery.errors import CommandRejected
+from rookery.tui.interfaces import Choice
 from rookery.tui.own_commands import COMMANDS
-from rookery.tui.pickers import PICKERS, TRIGGERS, Picker, picker_for
+from rookery.tui.pickers import PICKERS, TRIGGERS, Picker
 from rookery.tui.screens.shell_screen import ShellScreen
 from support.scripted_host import ScriptedHost
 from support.tui_bare_app import BareApp
@@ -34,15 +40,42 @@ class OwnPaths(ScriptedHost):
         return tuple(FoundPath(path=path) for path in self.paths if query.letters in path)
 
 
-async def opened(app: BareApp, trigger: str, text: str = "") -> Picker:
-    picker = picker_for(trigger, app)
-    await app.show(picker)
-    await picker.search(text)
-    return picker
+class Opened:
+    """A picker in an app, and what it lists."""
+
+    def __init__(self, app: BareApp, pilot: Pilot[Any], picker: Picker) -> None:
+        self.app, self.pilot, self.picker = app, pilot, picker
+
+    @property
+    def labels(self) -> list[str]:
+        return [choice.label for choice in self.picker.choices]
+
+    @property
+    def chosen(self) -> Choice:
+        assert self.picker.chosen
+        return self.picker.chosen
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        await until(self.pilot, holds)
 
 
-def labels(picker: Picker) -> list[str]:
-    return [choice.label for choice in picker.choices]
+@asynccontextmanager
+async def opened(
+    trigger: str,
+    text: str = "",
+    host: ScriptedHost | None = None,
+    *,
+    app: BareApp | None = None,
+    size: tuple[int, int] = (80, 24),
+) -> AsyncIterator[Opened]:
+    """A picker that has found something; `!` has nothing to find."""
+    app = app or BareApp(host or answering_host())
+    async with app.run_test(size=size) as pilot:
+        picker = PICKERS[trigger](app)
+        await app.show(picker)
+        await picker.search(text)
+        await until(pilot, lambda: picker.choices or trigger == "!")
+        yield Opened(app, pilot, picker)
 
 
 def test_every_trigger_has_a_picker():
@@ -51,90 +84,56 @@ def test_every_trigger_has_a_picker():
 
 
 async def test_slash_lists_built_in_commands_before_the_models():
-    app = BareApp(answering_host())
-    async with app.run_test() as pilot:
-        picker = await opened(app, "/")
-        await until(pilot, lambda: picker.choices)
-        own = [f"/{each.name}" for each in COMMANDS]
-        assert labels(picker) == [*own, "/review", "/release"]
+    async with opened("/") as it:
+        assert it.labels == [*(f"/{each.name}" for each in COMMANDS), "/review", "/release"]
 
 
 async def test_slash_matching_ignores_case():
-    app = BareApp(answering_host())
-    async with app.run_test() as pilot:
-        picker = await opened(app, "/", "ReW")
-        await until(pilot, lambda: picker.choices)
-        assert labels(picker) == ["/rewind", "/review"]
+    async with opened("/", "ReW") as it:
+        assert it.labels == ["/rewind", "/review"]
 
 
 async def test_a_command_for_the_model_is_inserted_and_a_built_in_one_runs():
-    app = BareApp(answering_host())
-    async with app.run_test() as pilot:
-        picker = await opened(app, "/", "release")
-        await until(pilot, lambda: picker.choices)
-        assert picker.chosen
-        assert (picker.chosen.insert, picker.chosen.action) == ("/release ", None)
-        await picker.search("new")
-        await until(pilot, lambda: picker.chosen and picker.chosen.label == "/new")
-        assert picker.chosen
-        assert picker.chosen.insert == ""
-        assert picker.chosen.action
-        await picker.chosen.action()
-        assert app.renewed == 1
+    async with opened("/", "release") as it:
+        assert (it.chosen.insert, it.chosen.action) == ("/release ", None)
+        await it.picker.search("new")
+        await it.until(lambda: it.chosen.label == "/new")
+        assert it.chosen.insert == ""
+        assert it.chosen.action
+        await it.chosen.action()
+        assert it.app.renewed == 1
 
 
 async def test_a_word_that_is_no_command_here_is_answered_by_name():
-    app = BareApp(answering_host())
-    async with app.run_test() as pilot:
-        picker = await opened(app, "/", "mcp")
-        await until(pilot, lambda: picker.choices)
-        assert [(each.label, each.detail) for each in picker.choices] == [
-            ("/mcp", "In a shell: rookery mcp")
-        ]
+    async with opened("/", "mcp") as it:
+        (choice,) = it.picker.choices
+        assert (choice.label, choice.detail) == ("/mcp", "In a shell: rookery mcp")
 
 
 async def test_enter_before_the_pause_chooses_by_the_typed_text():
-    app = BareApp(answering_host())
-    async with app.run_test() as pilot:
-        picker = await opened(app, "/")
-        await until(pilot, lambda: picker.choices)
-        await picker.search("quit")
-        assert picker.chosen
-        assert picker.chosen.label == "/quit"
+    async with opened("/") as it:
+        await it.picker.search("quit")
+        assert it.chosen.label == "/quit"
 
 
 async def test_a_file_cannot_be_chosen_before_its_search():
     host = OwnPaths("src/a.py", "src/b.py")
-    app = BareApp(host)
-    async with app.run_test() as pilot:
-        picker = await opened(app, "@")
-        await until(pilot, lambda: picker.choices)
-        await picker.search("b.py")
-        assert picker.chosen is None
-        await until(pilot, lambda: picker.chosen)
-        assert picker.chosen
-        assert picker.chosen.label == "src/b.py"
-
-
-async def test_picking_before_the_pause_searches_at_once():
-    host = OwnPaths("src/a.py", "src/b.py")
-    app = BareApp(host)
-    async with app.run_test() as pilot:
-        picker = await opened(app, "@")
-        await until(pilot, lambda: picker.choices)
-        await picker.search("b.py")
-        choice = await picker.settle()
+    async with opened("@", host=host) as it:
+        await it.picker.search("b.py")
+        assert it.picker.chosen is None
+        await it.until(lambda: it.picker.chosen)
+        assert it.chosen.label == "src/b.py"
+        # picking before the pause searches at once
+        await it.picker.search("a.py")
+        choice = await it.picker.settle()
         assert choice
-        assert choice.label == "src/b.py"
-        assert host.asked == ["", "b.py"]
+        assert choice.label == "src/a.py"
+        assert host.asked == ["", "b.py", "a.py"]
 
 
 async def test_at_lists_files_and_inserts_a_mention():
-    app = BareApp(answering_host())
-    async with app.run_test() as pilot:
-        picker = await opened(app, "@", "s")
-        await until(pilot, lambda: picker.choices)
-        assert [choice.insert for choice in picker.choices] == [
+    async with opened("@", "s") as it:
+        assert [choice.insert for choice in it.picker.choices] == [
             "@/src/ ",
             "@/src/prices.py ",
             "@/notes\\ of\\ 割引.md ",
@@ -143,109 +142,79 @@ async def test_at_lists_files_and_inserts_a_mention():
 
 async def test_files_are_searched_once_typing_has_paused():
     host = OwnPaths("src/a.py")
-    app = BareApp(host)
-    async with app.run_test() as pilot:
-        picker = await opened(app, "@")
-        await until(pilot, lambda: picker.choices)
+    async with opened("@", host=host) as it:
         for letters in ("s", "sr", "src"):
-            await picker.search(letters)
-        await until(pilot, lambda: len(host.asked) == 2)
+            await it.picker.search(letters)
+        await it.until(lambda: len(host.asked) == 2)
         assert host.asked == ["", "src"]
 
 
 async def test_rows_stay_during_the_next_search():
     host = OwnPaths("src/a.py", "src/b.py")
-    app = BareApp(host)
-    async with app.run_test() as pilot:
-        picker = await opened(app, "@")
-        await until(pilot, lambda: picker.choices)
+    async with opened("@", host=host) as it:
         host.gate = anyio.Event()
-        await picker.search("b")
-        await until(pilot, lambda: host.asked[-1] == "b")
-        assert labels(picker)[:2] == ["src/a.py", "src/b.py"]
+        await it.picker.search("b")
+        await it.until(lambda: host.asked[-1] == "b")
+        assert it.labels[:2] == ["src/a.py", "src/b.py"]
         host.gate.set()
-        await until(pilot, lambda: labels(picker) == ["src/b.py"])
+        await it.until(lambda: it.labels == ["src/b.py"])
 
 
 async def test_a_marked_row_stays_marked_while_it_matches():
-    host = OwnPaths("src/a.py", "src/b.py", "src/c.js")
-    app = BareApp(host)
-    async with app.run_test() as pilot:
-        picker = await opened(app, "@")
-        await until(pilot, lambda: picker.choices)
-        picker.move(1)
-        await picker.search("py")
-        await until(pilot, lambda: picker.chosen)
-        assert picker.chosen
-        assert picker.chosen.label == "src/b.py"
-        await picker.search("a.py")
-        await until(pilot, lambda: picker.chosen)
-        await picker.search("py")
-        await until(pilot, lambda: picker.chosen)
-        assert picker.chosen.label == "src/a.py"
+    async with opened("@", host=OwnPaths("src/a.py", "src/b.py", "src/c.js")) as it:
+        it.picker.move(1)
+        for letters, label in (("py", "src/b.py"), ("a.py", "src/a.py"), ("py", "src/a.py")):
+            await it.picker.search(letters)
+            await it.until(lambda: it.picker.chosen)
+            assert it.chosen.label == label
 
 
 async def test_a_refusal_is_shown_in_the_list():
     class Refusing(ScriptedHost):
         async def query(self, query):  # type: ignore[no-untyped-def]
-            if isinstance(query, AskPaths):
+            if isinstance(query, AskPaths) and query.letters:
                 raise CommandRejected("The folder cannot be read.")
             return await super().query(query)
 
-    app = BareApp(Refusing())
-    async with app.run_test() as pilot:
-        picker = await opened(app, "@")
-        await until(pilot, lambda: "The folder cannot be read." in seen(pilot))
-        assert picker.chosen is None
+    async with opened("@", host=Refusing()) as it:
+        await it.picker.search("a")
+        await it.until(lambda: "The folder cannot be read." in seen(it.pilot))
+        assert it.picker.chosen is None
 
 
-async def test_hash_lists_tasks_and_opens_one():
-    app = BareApp(answering_host())
-    async with app.run_test() as pilot:
-        picker = await opened(app, "#", " half up")
-        await until(pilot, lambda: picker.choices)
-        assert len(picker.choices) == len(TASKS)
-        assert picker.choices[1].detail.startswith("2 h ago · completed")
-        assert picker.choices[1].insert == ""
-        assert picker.choices[1].action
-        await picker.choices[1].action()
-        assert app.opened == [TASKS[1].task_id]
-
-
-async def test_hash_shows_at_most_fifteen():
-    host = answering_host()
-    host.answer(AskTasks, TASKS * 10)
-    app = BareApp(host)
-    async with app.run_test() as pilot:
-        picker = await opened(app, "#")
-        await until(pilot, lambda: picker.choices)
-        assert len(picker.choices) == 15
+async def test_hash_lists_at_most_fifteen_tasks_and_opens_one():
+    async with opened("#", " half up") as it:
+        assert len(it.picker.choices) == len(TASKS)
+        choice = it.picker.choices[1]
+        assert choice.detail.startswith("2 h ago · completed")
+        assert choice.insert == ""
+        assert choice.action
+        await choice.action()
+        assert it.app.opened == [TASKS[1].task_id]
+        assert isinstance(it.app.host, ScriptedHost)
+        it.app.host.answer(AskTasks, TASKS * 10)
+        await it.picker.search("half")
+        await it.until(lambda: len(it.picker.choices) == 15)
 
 
 async def test_bang_shows_the_line_that_would_be_run_and_runs_it_in_a_panel():
-    app = BareApp(answering_host())
-    async with app.run_test() as pilot:
-        picker = await opened(app, "!")
-        await until(pilot, lambda: "The model sees only output you keep" in seen(pilot))
-        assert picker.chosen is None
-        await picker.search("echo hello")
-        assert picker.chosen
-        assert picker.chosen.label == "$ echo hello"
-        assert picker.chosen.action
-        await picker.chosen.action()
-        assert isinstance(app.screen, ShellScreen)
+    async with opened("!") as it:
+        await it.until(lambda: "The model sees only output you keep" in seen(it.pilot))
+        assert it.picker.chosen is None
+        await it.picker.search("echo hello")
+        assert it.chosen.label == "$ echo hello"
+        assert it.chosen.action
+        await it.chosen.action()
+        assert isinstance(it.app.screen, ShellScreen)
 
 
 async def test_question_mark_lists_triggers_and_the_keys_that_are_bound():
-    app = BareApp(answering_host())
-    async with app.run_test() as pilot:
-        picker = await opened(app, "?")
-        await until(pilot, lambda: picker.choices)
-        assert labels(picker) == ["/", "@", "!", "#", "Ctrl+O", "F1"]
-        assert picker.choices[1].insert == "@"
-        assert picker.choices[4].action
-        await picker.choices[4].action()
-        assert app.pressed == ["unfold_all"]
+    async with opened("?") as it:
+        assert it.labels == ["/", "@", "!", "#", "Ctrl+O", "F1"]
+        assert it.picker.choices[1].insert == "@"
+        assert it.picker.choices[4].action
+        await it.picker.choices[4].action()
+        assert it.app.pressed == ["unfold_all"]
 
 
 async def test_a_click_picks_a_row():
@@ -255,26 +224,19 @@ async def test_a_click_picks_a_row():
         def on_picker_picked(self, message: Picker.Picked) -> None:
             picked.append(message)
 
-    app = Clicked(answering_host())
-    async with app.run_test() as pilot:
-        picker = await opened(app, "@")
-        await until(pilot, lambda: picker.choices)
-        await until(pilot, lambda: "prices.py" in seen(pilot))
-        await pilot.click("PickList", offset=(4, 1))
-        await until(pilot, lambda: picked)
+    async with opened("@", app=Clicked(answering_host())) as it:
+        await it.until(lambda: "prices.py" in seen(it.pilot))
+        await it.pilot.click("PickList", offset=(4, 1))
+        await it.until(lambda: picked)
         assert picked[0].choice.insert == "@/src/prices.py "
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 12), (160, 48)])
 async def test_a_picker_never_takes_more_than_ten_lines(size: tuple[int, int]):
-    app = BareApp(answering_host())
-    async with app.run_test(size=size) as pilot:
-        picker = await opened(app, "/")
-        await until(pilot, lambda: picker.choices)
-        await until(pilot, lambda: "below" in seen(pilot))
-        assert 1 < picker.size.height <= 10
-        lines = seen(pilot).splitlines()
-        assert all(len(line) <= size[0] for line in lines)
+    async with opened("/", size=size) as it:
+        await it.until(lambda: "below" in seen(it.pilot))
+        assert 1 < it.picker.size.height <= 10
+        assert all(len(line) <= size[0] for line in seen(it.pilot).splitlines())
 
 
 @pytest.mark.parametrize(
@@ -286,7 +248,5 @@ async def test_a_picker_never_takes_more_than_ten_lines(size: tuple[int, int]):
     ],
 )
 async def test_an_at_sign_offers_more_than_files(text: str, found: list[str]):
-    app = BareApp(OwnPaths("prices.py"))
-    async with app.run_test() as pilot:
-        picker = await opened(app, "@", text)
-        await until(pilot, lambda: labels(picker) == found)
+    async with opened("@", text, OwnPaths("prices.py")) as it:
+        assert it.labels == found

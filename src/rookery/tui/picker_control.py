@@ -13,7 +13,7 @@ from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.composer import Composer, TriggerText
 from rookery.tui.find_bar import FindBar
 from rookery.tui.interfaces import Choice, Controller
-from rookery.tui.pickers import Picker, picker_for
+from rookery.tui.pickers import PICKERS, Picker
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.side_screen import RELOAD_SECONDS
 from rookery.tui.short_texts import one_line
@@ -157,7 +157,7 @@ class PickerControl:
         if self._closed_by_hand:
             return
         if self._picker is None or self._trigger != typed.trigger:
-            await self._open(picker_for(typed.trigger, self._controller))
+            await self._open(PICKERS[typed.trigger](self._controller))
             self._trigger = typed.trigger
         assert self._picker
         await self._picker.search(typed.text)

@@ -322,7 +322,3 @@ PICKERS: dict[str, type[Picker]] = {
     "#": HistoryPicker,
     "?": ShortcutPicker,
 }
-
-
-def picker_for(trigger: str, controller: Controller) -> Picker:
-    return PICKERS[trigger](controller)

@@ -40,7 +40,7 @@ from rookery.core.queries import (
     RestoreRehearsal,
 )
 from rookery.tui.picker_control import TodoPanel, draw_todos
-from rookery.tui.pickers import picker_for
+from rookery.tui.pickers import PICKERS
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScreen
 from rookery.tui.screens.info_screens import (
@@ -254,7 +254,7 @@ async def test_foreign_text_never_reaches_the_terminal_unescaped():
                 await pilot.press("escape")
             await app.pop_screen()
         for trigger in "/@#":
-            picker = picker_for(trigger, app)
+            picker = PICKERS[trigger](app)
             await app.show(picker)
             await picker.search("owned" if trigger == "/" else "")
             await until(pilot, lambda: "owned" in seen(pilot))
