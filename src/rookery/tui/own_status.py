@@ -49,10 +49,6 @@ class StatusFields(Struct, frozen=True, kw_only=True):
 FIELDS = StatusFields.__struct_fields__
 
 
-def unknown_fields(template: str) -> list[str]:
-    return [name for name in _FIELD.findall(template) if name not in FIELDS]
-
-
 def filled(template: str, fields: StatusFields) -> str:
     """The template with its fields filled in; unknown ones stay as they are."""
     values = msgspec.structs.asdict(fields)
@@ -88,7 +84,7 @@ class OwnStatus:
     @property
     def problem(self) -> str:
         """Why the template cannot be used as it is."""
-        unknown = unknown_fields(self._template)
+        unknown = [name for name in _FIELD.findall(self._template) if name not in FIELDS]
         return f"ui.status_line: there is no field {{{unknown[0]}}}." if unknown else ""
 
     def update(

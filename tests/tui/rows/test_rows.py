@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from rookery.core.message import Message
-from rookery.tui.rows.lines import RowKind, ShownRow, gap_between, row_kind, wrapped
-from rookery.tui.rows.tool_calls import ScreenDiffLine, diff_lines, draw_diff
+from rookery.tui.rows.lines import RowKind, ShownRow, all_lines, gap_between, kind_of, wrapped
+from rookery.tui.rows.tool_calls import ScreenDiffLine, diff_lines, diff_pieces
 from rookery.tui.theme import DARK, LIGHT, THEMES
 from support.tui_rows import draw_row, markdown, parts_of
 from support.tui_scenes import DIFF
@@ -152,7 +152,8 @@ def test_line_numbers_in_a_diff_match_the_file():
 def test_a_diff_with_wide_characters_never_exceeds_its_width(width: int):
     diff = "@@ -1,1 +1,1 @@\n-割引を計算する関数です、とても長い\n+" + "界" * 60
     for theme in (THEMES[DARK], THEMES[LIGHT]):
-        assert all(line.cell_len <= width for line in draw_diff(diff, width, theme))
+        drawn = all_lines(diff_pieces(diff, width, theme))
+        assert all(line.cell_len <= width for line in drawn)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_related_rows_have_no_blank_line_between_them(
 
 def test_a_failed_request_is_shown():
     failed = json.dumps({"cost": 0, "streamingFailedMessage": "The key expired."})
-    assert row_kind(say("api_req_started", failed)) is RowKind.TROUBLE
+    assert kind_of(ShownRow(message=say("api_req_started", failed))) is RowKind.TROUBLE
     assert lines(say("api_req_started", failed)) == ["  ✗ The key expired."]
 
 

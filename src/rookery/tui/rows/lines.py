@@ -73,13 +73,10 @@ class ShownRow(Struct, frozen=True, kw_only=True):
 
 
 def kind_of(shown: ShownRow) -> RowKind:
+    message = shown.message
     if not shown.tries:
         return RowKind.HIDDEN
-    return row_kind(shown.message, opening=shown.opening)
-
-
-def row_kind(message: Message, *, opening: bool = False) -> RowKind:
-    if opening:
+    if shown.opening:
         return RowKind.USER
     if message.type == "say":
         if message.failure:

@@ -68,23 +68,20 @@ def diff_lines(diff: str) -> Iterator[ScreenDiffLine]:
                 yield ScreenDiffLine(_RAW, None, row)
 
 
-def draw_diff(diff: str, width: int, theme: Theme) -> list[Text]:
-    """Render the diff; changed lines are filled to the full width."""
-    return all_lines(diff_pieces(diff, width, theme))
-
-
 def diff_pieces(diff: str, width: int, theme: Theme) -> list[Piece]:
+    """The diff; changed lines are filled to the full width."""
     rows = list(diff_lines(clean(diff)))
     gutter = len(str(max((row.number or 0 for row in rows), default=0)))
-    shown = [part for row in _without_first_head(rows) for part in _cut_line(row)]
+    if rows and rows[0].sign == "@" and not rows[0].words:
+        del rows[0]
+    shown = [part for row in rows for part in _cut_line(row)]
     room = max(1, width - gutter - 3)
     pieces: list[Piece] = []
     begin = size = 0
     for at, row in enumerate(shown, 1):
         size += 1 + len(row.words) // room
         if size >= PIECE_LINES or at == len(shown):
-            draw = partial(_draw_rows, shown[begin:at], gutter, width, theme)
-            pieces.append(Piece(size, draw))
+            pieces.append(Piece(size, partial(_draw_rows, shown[begin:at], gutter, width, theme)))
             begin, size = at, 0
     return pieces
 
@@ -97,10 +94,6 @@ def _cut_line(row: ScreenDiffLine) -> Iterator[ScreenDiffLine]:
 
 def _draw_rows(rows: Sequence[ScreenDiffLine], gutter: int, width: int, theme: Theme) -> list[Text]:
     return [line for row in rows for line in _draw_line(row, gutter, width, theme)]
-
-
-def _without_first_head(rows: Sequence[ScreenDiffLine]) -> Sequence[ScreenDiffLine]:
-    return rows[1:] if rows and rows[0].sign == "@" and not rows[0].words else rows
 
 
 def _draw_line(row: ScreenDiffLine, gutter: int, width: int, theme: Theme) -> Iterator[Text]:
@@ -299,7 +292,7 @@ def _problems(shown: ShownRow, width: int, theme: Theme) -> list[Piece]:
 
 def _edit(diff: str, width: int, theme: Theme) -> list[Piece]:
     beginning = _excerpt(diff)
-    lines = draw_diff(beginning, width, theme)
+    lines = all_lines(diff_pieces(beginning, width, theme))
     hidden = diff.rstrip("\n").count("\n") - beginning.count("\n")
     if hidden > 0:
         lines.append(Text(f"… {counted(hidden, 'more line')}", theme.fg(theme.muted)))

@@ -318,8 +318,7 @@ def draw_changes(
     if not found:
         yield Text(f"{heading}: none.", muted)
         return
-    files = "file" if len(found) == 1 else "files"
-    yield Text(f"{heading}: {len(found)} {files}.", muted)
+    yield Text(f"{heading}: {counted(len(found), 'file')}.", muted)
     for each in found:
         yield Text()
         yield cut(_head(each, theme), width)

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from itertools import groupby
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 from rich.style import Style
 from rich.text import Text
 from textual.app import App
+from textual.dom import DOMNode
 from textual.widget import Widget
 
 from rookery.core.facts import (
@@ -75,27 +77,21 @@ GAP = 4
 
 class HelpSection(Struct, frozen=True):
     title: str
-    rows: tuple[tuple[str, str], ...]
+    rows: Sequence[tuple[str, str]]
 
 
 def sections(app: App[object]) -> list[HelpSection]:
     """Keys that work everywhere, keys of each widget, triggers and commands."""
     kinds = dict.fromkeys(type(each) for each in app.screen_stack[0].walk_children(Widget))
     parts = [
-        HelpSection("Everywhere", _rows(key_uses(own_bindings(type(app))))),
-        *(HelpSection(_title(kind), _rows(key_uses(own_bindings(kind)))) for kind in kinds),
+        HelpSection("Everywhere", _keys_of(type(app))),
+        *(HelpSection(_title(kind), _keys_of(kind)) for kind in kinds),
+        HelpSection("At the beginning of a line", [(each.char, each.what) for each in TRIGGERS]),
         HelpSection(
-            "At the beginning of a line", tuple((each.char, each.what) for each in TRIGGERS)
-        ),
-        HelpSection(
-            "Commands", tuple((_usage(each.name, each.hint), each.what) for each in COMMANDS)
+            "Commands", [(f"/{each.name} {each.hint}".strip(), each.what) for each in COMMANDS]
         ),
     ]
     return [part for part in parts if part.rows]
-
-
-def _usage(name: str, hint: str) -> str:
-    return f"/{name} {hint}".strip()
 
 
 def _title(kind: type[Widget]) -> str:
@@ -104,8 +100,8 @@ def _title(kind: type[Widget]) -> str:
     return _TITLES.get(kind.__name__, f"In the {words}")
 
 
-def _rows(uses: Iterable[KeyUse]) -> tuple[tuple[str, str], ...]:
-    return tuple(_merge_keys(uses))
+def _keys_of(kind: type[DOMNode]) -> list[tuple[str, str]]:
+    return [*_merge_keys(key_uses(own_bindings(kind)))]
 
 
 def _merge_keys(uses: Iterable[KeyUse]) -> Iterator[tuple[str, str]]:
@@ -192,10 +188,7 @@ class Account(Struct, frozen=True):
 
 
 def sum_usage(usages: Iterable[Usage]) -> Usage:
-    total = NO_USAGE
-    for usage in usages:
-        total = added(total, usage)
-    return total
+    return reduce(added, usages, NO_USAGE)
 
 
 def account(events: Sequence[Event]) -> Account:
@@ -276,8 +269,7 @@ def _draw_account(account: Account, width: int, theme: Theme) -> Iterator[Text]:
         yield _row(
             clock(each.ts), what, _tokens(each.usage), precise_money(each.usage.cost), width, ink
         )
-    count = len(account.spendings)
-    requests = f"{count} request" + ("" if count == 1 else "s")
+    requests = counted(len(account.spendings), "request")
     total, strong = account.sum, theme.fg(theme.accent, bold=True)
     yield _row("", requests, _tokens(total), precise_money(total.cost), width, strong)
 
