@@ -14,6 +14,7 @@ from rookery.errors import ToolError
 from rookery.mcp.agreements import Pins
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.server_programs import ChangedFiles, NamedFiles, ServerEnvironment
+from rookery.storage.token_store import TokenStore
 from support.mcp_workspace import Bench, connect_all
 
 pytestmark = pytest.mark.anyio
@@ -149,7 +150,12 @@ def prepared(tmp_path: Path, definition: dict[str, Any]) -> tuple[NamedFiles, Pa
         "env": tuple((name, text.format(root)) for name, text in definition.get("env", ())),
     }
     server = ServerDefinition(name="one", source="project", **filled)
-    context = ServerEnvironment(workspace=root, empty=tmp_path / "empty", environ=os.environ)
+    context = ServerEnvironment(
+        workspace=root,
+        empty=tmp_path / "empty",
+        environ=os.environ,
+        tokens=TokenStore(tmp_path / "tokens.json"),
+    )
     files = NamedFiles(server, Pins(tmp_path / "pins.json"), context)
     files.look()
     return files, root

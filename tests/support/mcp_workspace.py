@@ -31,6 +31,7 @@ from rookery.mcp.server_requests import Answering
 from rookery.mcp.server_sign_in import TokenKeeper
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.storage.sessions import TaskArtifacts
+from rookery.storage.token_store import TokenStore
 
 MISBEHAVING = Path(__file__).with_name("misbehaving_mcp_server.py")
 AMPLE = 60.0
@@ -100,7 +101,7 @@ class Bench:
             trusted=trusted,
             may_act=may_act,
             timeouts=ServerTimeouts(start=start, listing=listing),
-            tokens=tokens,
+            tokens=tokens or TokenStore(self.folder / "tokens.json"),
             answering=self.answering(),
         )
 

@@ -251,16 +251,7 @@ class Connection:
 
     async def _run_session(self) -> None:
         from mcp.client.client import Client
-        from mcp_types import (
-            CreateMessageRequestParams,
-            CreateMessageResult,
-            ElicitRequestParams,
-            ElicitResult,
-            ErrorData,
-            Implementation,
-            ListRootsResult,
-            Root,
-        )
+        from mcp_types import Implementation, ListRootsResult, Root
         from pydantic import FileUrl
 
         async def on_message(message: Any) -> None:
@@ -272,20 +263,12 @@ class Connection:
             root = Root(uri=FileUrl(folder.absolute().as_uri()), name=folder.name)
             return ListRootsResult(roots=[root])
 
-        async def on_form(context: Any, params: ElicitRequestParams) -> ElicitResult:
-            return await self._requests.elicit(params)
-
-        async def on_sample(
-            context: Any, params: CreateMessageRequestParams
-        ) -> CreateMessageResult | ErrorData:
-            return await self._requests.sample(params)
-
         async with Client(
             self._streams(),
             message_handler=on_message,
             list_roots_callback=on_roots,
-            elicitation_callback=on_form,
-            sampling_callback=on_sample if self._requests.may_sample else None,
+            elicitation_callback=self._requests.elicit,
+            sampling_callback=self._requests.sample if self._requests.may_sample else None,
             client_info=Implementation(name=NAME, version=VERSION),
             cache=None,
         ) as self.client:

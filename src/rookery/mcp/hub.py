@@ -37,7 +37,7 @@ from rookery.mcp.server_programs import (
     now,
 )
 from rookery.mcp.server_requests import Answering
-from rookery.mcp.server_sign_in import NoTokens, TokenKeeper
+from rookery.mcp.server_sign_in import TokenKeeper
 
 LONGEST_LINE = 600
 """Characters of a server's line in the prompt: about 150 tokens."""
@@ -183,7 +183,7 @@ async def open_hub(
     may_act: bool = True,
     other_agents: bool = True,
     given: bytes = b"",
-    tokens: TokenKeeper | None = None,
+    tokens: TokenKeeper,
     answering: Answering | None = None,
     timeouts: ServerTimeouts | None = None,
 ) -> AsyncIterator[McpHub]:
@@ -208,7 +208,7 @@ async def open_hub(
         environ=environ,
         timeouts=timeouts or ServerTimeouts(),
         since=now(),
-        tokens=tokens or NoTokens(),
+        tokens=tokens,
         answering=answering or Answering(),
     )
     records = ServerRecords(

@@ -25,7 +25,7 @@ from rookery.mcp.agreements import Pins
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.results import ServerFailure, visible_line
 from rookery.mcp.server_requests import Answering
-from rookery.mcp.server_sign_in import NoTokens, TokenKeeper
+from rookery.mcp.server_sign_in import TokenKeeper
 from rookery.platform.paths import leads_into, path_outside
 from rookery.platform.piped_process import PipedProcess
 
@@ -59,10 +59,10 @@ class ServerEnvironment(Struct, frozen=True, kw_only=True):
     empty: Path
     """An empty folder, with no files of others in its parent folders."""
     environ: Mapping[str, str]
+    tokens: TokenKeeper
     timeouts: ServerTimeouts = ServerTimeouts()
     since: int = 0
     """When the hub was opened, in nanoseconds since the epoch."""
-    tokens: TokenKeeper = NoTokens()
     answering: Answering = Answering()
 
 
@@ -119,13 +119,6 @@ class NamedFiles:
         return {file: _digest(file, self._root) for file in named}
 
 
-def starting_folder(server: ServerDefinition, workspace: Path, empty: Path) -> Path:
-    """A relative `cwd` is relative to the workspace."""
-    if server.source == "project" or server.cwd:
-        return workspace / os.path.expanduser(server.cwd)
-    return empty
-
-
 def make_empty(folder: Path) -> None:
     """Raises `ServerFailure` if the folder cannot be created, or is not empty."""
     try:
@@ -141,31 +134,35 @@ def make_empty(folder: Path) -> None:
         )
 
 
-def environment_for(
-    server: ServerDefinition, folder: Path, workspace: Path, environ: Mapping[str, str]
-) -> dict[str, str]:
-    given = {name: environ[name] for name in PASSED_ON if name in environ}
-    if server.source == "user":
+class ServerStart(Struct, frozen=True):
+    """How a program is started. The first of the `programs` that exists is used."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    programs: Sequence[str]
+
+
+def start_of(server: ServerDefinition, context: ServerEnvironment) -> ServerStart:
+    """A relative `cwd` is relative to the workspace. Folders and programs of the workspace are left
+    out of a PATH search for the user's own servers, unless their definitions set PATH."""
+    workspace, mine = context.workspace, server.source == "user"
+    here = not mine or bool(server.cwd)
+    folder = workspace / os.path.expanduser(server.cwd) if here else context.empty
+    given = {name: context.environ[name] for name in PASSED_ON if name in context.environ}
+    if mine:
         given["PATH"] = path_outside(workspace, given.get("PATH", os.defpath))
         if "-m" in server.args and leads_into(folder, workspace):
             given["PYTHONSAFEPATH"] = "1"  # keeps modules of the workspace out
-    return given | dict(server.env)
-
-
-def programs_for(
-    server: ServerDefinition, folder: Path, workspace: Path, environment: Mapping[str, str]
-) -> list[str]:
-    """Candidates for the program; the first that exists is used. Programs of the workspace are
-    left out of a PATH search, unless the definition sets PATH."""
-    command = server.command
-    if os.sep in command:
-        return [os.path.join(folder, os.path.expanduser(command))]
-    path = environment.get("PATH", os.defpath)
-    folders = [each for each in path.split(os.pathsep) if os.path.isabs(each)]
-    found = [os.path.join(each, command) for each in folders]
-    if server.source == "project" or "PATH" in dict(server.env):
-        return found
-    return [each for each in found if not leads_into(each, workspace)]
+    own = dict(server.env)
+    environment = given | own
+    if os.sep in server.command:
+        programs = [os.path.join(folder, os.path.expanduser(server.command))]
+    else:
+        folders = environment.get("PATH", os.defpath).split(os.pathsep)
+        programs = [os.path.join(each, server.command) for each in folders if os.path.isabs(each)]
+        if mine and "PATH" not in own:
+            programs = [each for each in programs if not leads_into(each, workspace)]
+    return ServerStart(folder, environment, programs)
 
 
 def changed_code(
@@ -173,8 +170,7 @@ def changed_code(
 ) -> str | None:
     """A changed file that the server might load when it starts; None if there is none. Walks the
     whole workspace, which takes a while."""
-    root = context.workspace
-    folder = starting_folder(server, root, context.empty)
+    root, folder = context.workspace, start_of(server, context).folder
     names_any = files.any_there
     starts_there = folder != context.empty and leads_into(folder, root)
     if server.transport is not Transport.STDIO or not (names_any or starts_there):
@@ -215,12 +211,9 @@ def _time_of(path: str) -> int:
 def _named(server: ServerDefinition, root: str, context: ServerEnvironment) -> Iterator[str]:
     """Workspace paths in the definition, existing or not, with links resolved except the last
     component."""
-    workspace = Path(root)
-    folder = starting_folder(server, workspace, context.empty)
-    environment = environment_for(server, folder, workspace, context.environ)
-    programs = programs_for(server, folder, workspace, environment)
-    for word in (*programs, *_operands(server.args)):
-        top, name = os.path.split(os.path.join(folder, word))
+    start = start_of(server, context)
+    for word in (*start.programs, *_operands(server.args)):
+        top, name = os.path.split(os.path.join(start.folder, word))
         file = os.path.join(os.path.realpath(top), name)
         inside = _is_in(file, root) or _is_in(os.path.realpath(file), root)
         like_a_path = os.sep in word or "." in word or os.path.isfile(file)
@@ -260,23 +253,21 @@ class ServerProcess(PipedProcess):
     def __init__(self, server: ServerDefinition, context: ServerEnvironment) -> None:
         """Raises `ServerFailure` if it cannot be started."""
         self.server = server
-        folder = starting_folder(server, context.workspace, context.empty)
-        if folder == context.empty:
-            make_empty(folder)
-        environment = environment_for(server, folder, context.workspace, context.environ)
-        candidates = programs_for(server, folder, context.workspace, environment)
-        program = _program(server.command, folder, candidates)
+        start = start_of(server, context)
+        if start.folder == context.empty:
+            make_empty(start.folder)
+        argv = [_program(server.command, start), *server.args]
         try:
-            super().__init__([program, *server.args], folder=folder, environment=environment)
+            super().__init__(argv, folder=start.folder, environment=start.environment)
         except OSError as error:
             raise ServerFailure(f"It could not be started ({error.strerror}).") from error
 
 
-def _program(command: str, folder: Path, found: Sequence[str]) -> str:
+def _program(command: str, start: ServerStart) -> str:
     """The absolute path of the program. Raises `ServerFailure` if there is none."""
-    if not folder.is_dir():
-        raise ServerFailure(f"No such folder to start it in: {folder}.")
-    for program in found:
+    if not start.folder.is_dir():
+        raise ServerFailure(f"No such folder to start it in: {start.folder}.")
+    for program in start.programs:
         if os.path.isfile(program) and os.access(program, os.X_OK):
             return program
     raise ServerFailure(f"No such program: {command}. Install it, or correct the command.")

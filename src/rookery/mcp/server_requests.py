@@ -6,9 +6,8 @@ is declined too. While the user is asked, the time limit of the call stands stil
 """
 
 import json
-import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,10 +17,14 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.core.asks import AskKind
-from rookery.core.facts import Noted, Usage
+from rookery.core.blocks import Text
+from rookery.core.facts import Noted, StopReason, Usage
+from rookery.core.folds.history import Turn
 from rookery.core.hosts import web_address
-from rookery.engine.ports.model import Provider
+from rookery.core.limits import KIB
+from rookery.engine.ports.model import ModelRequest, Provider, StopChunk, TextChunk, UsageChunk
 from rookery.engine.ports.tool import ToolContext
+from rookery.errors import ProviderError
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.elicitation import (
     DECLINE,
@@ -35,8 +38,8 @@ from rookery.mcp.elicitation import (
     question_about,
     value_of,
 )
-from rookery.mcp.results import visible_line
-from rookery.mcp.sampling import REFUSED, request_lines, sampled
+from rookery.mcp.results import visible, visible_line
+from rookery.mcp.task_calls import CallClock
 
 if TYPE_CHECKING:
     from mcp_types import (
@@ -51,6 +54,10 @@ MOST_FORMS = 10
 MOST_SAMPLES = 10
 """Forms and requests to the model during one call."""
 MOST_TRIES = 3
+LARGEST_REQUEST = 64 * KIB
+REFUSED = -1
+"""The protocol's code for a request that the user rejected."""
+_STOPS = {StopReason.LENGTH: "maxTokens", StopReason.END: "endTurn"}
 
 
 T = TypeVar("T")
@@ -62,37 +69,6 @@ class Answering(Struct, frozen=True, kw_only=True):
     attended: bool = False
     """Whether a user can answer questions."""
     provider: Callable[[], Provider] | None = None
-
-
-class CallClock:
-    """The time limit of a call, which stands still while the user is asked."""
-
-    def __init__(self, seconds: float) -> None:
-        self._left = seconds
-        self._scope: anyio.CancelScope | None = None
-        self._pauses = 0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Raises `TimeoutError` once the time is over."""
-        with anyio.CancelScope(deadline=anyio.current_time() + self._left) as self._scope:
-            yield
-        if self._scope.cancelled_caught:
-            raise TimeoutError
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        assert self._scope is not None
-        if not self._pauses:
-            self._left = self._scope.deadline - anyio.current_time()
-            self._scope.deadline = math.inf
-        self._pauses += 1
-        try:
-            yield
-        finally:
-            self._pauses -= 1
-            if not self._pauses:
-                self._scope.deadline = anyio.current_time() + self._left
 
 
 class ServerRequests:
@@ -133,7 +109,7 @@ class ServerRequests:
         if failure:
             raise failure
 
-    async def elicit(self, params: "ElicitRequestParams") -> "ElicitResult":
+    async def elicit(self, context: object, params: "ElicitRequestParams") -> "ElicitResult":
         from mcp_types import ElicitResult
 
         if (call := self._call) is None:
@@ -141,7 +117,7 @@ class ServerRequests:
         return await call.within(lambda: call.elicit(params), ElicitResult(action="cancel"))
 
     async def sample(
-        self, params: "CreateMessageRequestParams"
+        self, context: object, params: "CreateMessageRequestParams"
     ) -> "CreateMessageResult | ErrorData":
         from mcp_types import ErrorData
 
@@ -359,3 +335,60 @@ class OpenCall:
 
         with self._clock.paused():
             return await sampled(params, provider, count)
+
+
+async def sampled(
+    params: "CreateMessageRequestParams", provider: Provider, count: Callable[[Usage], None]
+) -> "CreateMessageResult | ErrorData":
+    """The model's answer. `count` gets the usage, also if there is no answer."""
+    from mcp_types import CreateMessageResult, ErrorData, TextContent
+
+    request = ModelRequest(
+        system=params.system_prompt or "",
+        turns=[Turn(each.role, (Text(text=_text_of(each)),)) for each in params.messages],
+        max_output=max(1, min(params.max_tokens, provider.model.max_output)),
+        temperature=params.temperature,
+        stop=tuple(params.stop_sequences or ()),
+    )
+    pieces: list[str] = []
+    usage, stop = Usage(), StopReason.END
+    try:
+        async with provider.stream(request) as chunks:
+            async for chunk in chunks:
+                match chunk:
+                    case TextChunk(text):
+                        pieces.append(text)
+                    case UsageChunk(so_far):
+                        usage = so_far
+                    case StopChunk(reason):
+                        stop = reason
+    except ProviderError:
+        return ErrorData(code=REFUSED, message="The model did not answer.")
+    finally:
+        count(usage)
+    return CreateMessageResult(
+        role="assistant",
+        content=TextContent(type="text", text="".join(pieces)),
+        model=provider.model.id,
+        stop_reason=_STOPS.get(stop, "endTurn"),
+    )
+
+
+def request_lines(params: "CreateMessageRequestParams") -> tuple[str, ...]:
+    """All that a server wants to send to the model. Raises `ValueError` with a sentence."""
+    if params.tools:
+        raise ValueError("Tools are not supported.")
+    if not params.messages:
+        raise ValueError("There are no messages.")
+    said = [("system", params.system_prompt)] if params.system_prompt else []
+    said += [(each.role, _text_of(each)) for each in params.messages]
+    if sum(len(text) for _, text in said) > LARGEST_REQUEST:
+        raise ValueError(f"The request has more than {LARGEST_REQUEST // KIB} KiB.")
+    return tuple(f"{role}: {visible(text, LARGEST_REQUEST)}" for role, text in said)
+
+
+def _text_of(message: Any) -> str:
+    blocks = message.content_as_list
+    if any(block.type != "text" for block in blocks):
+        raise ValueError("Only text is supported.")
+    return "\n\n".join(block.text for block in blocks)

@@ -52,19 +52,6 @@ class TokenKeeper(Protocol):
         ...
 
 
-class NoTokens:
-    """Stores nothing."""
-
-    def get(self, name: str) -> str:
-        return ""
-
-    def put(self, name: str, text: str) -> str:
-        raise SettingsError("Tokens cannot be stored here.")
-
-    def forget(self, name: str) -> bool:
-        return False
-
-
 class ServerSignInNeeded(ToolError):
     """The server rejected the request until the user signs in."""
 

@@ -1,4 +1,4 @@
-"""Progress of calls, and calls that a server runs as tasks, for tools that take long.
+"""Calls of tools: their time limit, their progress, and those that a server runs as tasks.
 
 The SDK knows no tasks. `received.py` passes the creation of a task as an empty result that names
 it, and reports its status. The result is then requested, and comes when the task has ended. A call
@@ -6,8 +6,8 @@ that is cancelled, or takes too long, cancels the task.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -31,6 +31,37 @@ MOST_PER_SECOND = 20
 
 Watchers = dict[str, Callable[[str], None]]
 """By task, what is called with its status."""
+
+
+class CallClock:
+    """The time limit of a call, which stands still while the user is asked."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+        self._scope: anyio.CancelScope | None = None
+        self._pauses = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Raises `TimeoutError` once the time is over."""
+        with anyio.CancelScope(deadline=anyio.current_time() + self._left) as self._scope:
+            yield
+        if self._scope.cancelled_caught:
+            raise TimeoutError
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        assert self._scope is not None
+        if not self._pauses:
+            self._left = self._scope.deadline - anyio.current_time()
+            self._scope.deadline = math.inf
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if not self._pauses:
+                self._scope.deadline = anyio.current_time() + self._left
 
 
 class ShownProgress:
