@@ -1,9 +1,15 @@
 """Types of ours are prepared before threads read into them."""
 
+import gc
 import re
 import subprocess
 import sys
+import weakref
 from pathlib import Path
+
+import msgspec
+
+from rookery.first_use import prepared
 
 SOURCE = Path(__file__).parents[1] / "src"
 MANY_FIRST_USES = """
@@ -46,6 +52,15 @@ def test_threads_can_use_a_type_for_the_first_time_together():
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_a_type_that_is_no_longer_used_is_not_kept():
+    kind = msgspec.defstruct("Arguments", [("path", str)])
+    assert msgspec.convert({"path": "a"}, prepared(kind)).path == "a"  # type: ignore[attr-defined]
+    kept = weakref.ref(kind)
+    del kind
+    gc.collect()
+    assert kept() is None
 
 
 def test_everything_is_read_into_prepared_types():

@@ -3,11 +3,13 @@
 import re
 from threading import RLock
 from typing import Any, AnyStr, TypeVar, cast
+from weakref import ref
 
 from msgspec import json
 
 T = TypeVar("T")
 _prepared: set[object] = set()
+"""Weak references to classes, since those of custom tools go with their host; other types."""
 _preparing = RLock()
 
 
@@ -32,8 +34,9 @@ def prepared(kind: type[T]) -> type[T]:
     """The same type, once msgspec knows how to read it. If two threads use a type for the first
     time at once, msgspec 0.22 may crash the process. So data is read into `prepared(kind)`; a
     `Decoder` that is made with its module needs no preparation."""
-    if kind not in _prepared:
+    is_class = isinstance(kind, type)
+    if (ref(kind) if is_class else kind) not in _prepared:
         with _preparing:
             json.Decoder(kind)
-            _prepared.add(kind)
+            _prepared.add(ref(kind, _prepared.discard) if is_class else kind)
     return kind
