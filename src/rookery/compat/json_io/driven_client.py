@@ -42,7 +42,7 @@ from rookery.core.facts import (
 )
 from rookery.core.queries import AskAbout
 from rookery.errors import StorageError, first_error
-from rookery.protocol.attend import Fate, RunEnd
+from rookery.protocol.attend import Fate, RunEnd, Say
 from rookery.protocol.codec import Host
 from rookery.protocol.late_view import goes_before, view_at
 from rookery.protocol.outcomes import code_of_request
@@ -277,7 +277,7 @@ class EngineMessagesClient:
         question = self._messages.question
         if question and question.ask in _RESUMING and self._opening:
             (words, images), self._opening = self._opening, None
-            await self._requests.answers.send(question, "message", words, images)
+            await self._requests.answers.send(question, Say("message", words, images))
         elif early_finish := self._messages.early_finish:
             await self._requests.answers.resume_queued(early_finish)
 

@@ -1,6 +1,5 @@
 """Answers the queries of the `--json-io` driver, and passes on its answers to questions."""
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from rookery.compat.json_io.message_reader import REPLIES, DriverMessage
@@ -8,9 +7,8 @@ from rookery.compat.json_io.messages import EngineMessages, WebviewQuestion
 from rookery.compat.json_io.row_messages import CHECKPOINT, Wire
 from rookery.compat.structured_output.call_rows import output
 from rookery.core import commands
-from rookery.core.asks import Choice, Reply, reply_of, takes
+from rookery.core.asks import Reply, reply_of, takes
 from rookery.core.blocks import Image
-from rookery.core.commands import Speak
 from rookery.core.queries import (
     AskCommands,
     AskDifferences,
@@ -26,6 +24,7 @@ from rookery.core.queries import (
     KnownModel,
 )
 from rookery.errors import CommandRejected, RookeryError, SettingsError
+from rookery.protocol.attend import Say, answer_to, new_message
 from rookery.protocol.codec import Host
 
 TAKES_WORDS = "This question needs text. Send it as a messageResponse."
@@ -53,49 +52,25 @@ class EngineAnswers:
                 raise SettingsError(TAKES_WORDS)
             reply = "message"
         always = given.get("always", False)
-        await self.send(question, reply, text, images, always=always, choice=choice)
+        await self.send(question, Say(reply, text, images, always=always, choice=choice))
 
-    async def send(
-        self,
-        question: WebviewQuestion,
-        reply: Reply,
-        text: str = "",
-        images: tuple[Image, ...] = (),
-        *,
-        by_driver: bool = True,
-        always: bool = False,
-        choice: Choice | None = None,
-    ) -> None:
-        answer = commands.Answer(
-            task_id=question.task_id,
-            ask_id=question.row.ask_id,
-            reply=reply,
-            text=text,
-            images=images,
-            digest=question.row.digest,
-            by="user" if by_driver else "policy",
-            always=always,
-            choice=choice,
-        )
+    async def send(self, question: WebviewQuestion, said: Say) -> None:
         self._messages.answer(question)
         try:
-            await self._host.send(answer)
+            await self._host.send(answer_to(question.task_id, question.row, said))
         except CommandRejected:
             self._messages.unanswer(question)
             self._note("An answer came too late, so it was ignored.")
 
     async def resume_queued(self, question: WebviewQuestion) -> None:
         """Continue with messages that arrived just before the completion question."""
-        await self.send(question, "message", by_driver=False)
+        await self.send(question, Say("message", by="policy"))
 
     async def speak(self, text: str, images: tuple[Image, ...]) -> None:
         if not (text.strip() or images):
             self._note("An empty message was not queued.")
             return
-        words = Speak(
-            task_id=self._receiver(), message_id=uuid.uuid4().hex, text=text, images=images
-        )
-        await self._host.send(words)
+        await self._host.send(new_message(self._receiver(), text, images))
 
     async def edit_queue(self, message_id: str, text: str | None) -> None:
         edit = commands.EditQueue(task_id=self._receiver(), message_id=message_id, text=text)
@@ -105,7 +80,7 @@ class EngineAnswers:
         offer = self._messages.offer
         self._end_requested = None
         if offer:
-            await self.send(offer, "no" if ends else "yes")
+            await self.send(offer, Say("no" if ends else "yes"))
         elif self._messages.command:
             self._end_requested = ends  # sent once the command can be handled
         elif ends and (found := self._messages.background_command):
@@ -120,7 +95,7 @@ class EngineAnswers:
         """Handle an answer without an open question. A message that names no question is queued."""
         offer, row, text = self._messages.offer, given.get("messageTs"), given.get("text", "")
         if offer and row == offer.row.ts and reply != "message":
-            await self.send(offer, reply, text, images)
+            await self.send(offer, Say(reply, text, images))
         elif reply == "message" and row is None and not self._messages.over:
             await self.speak(text, images)
         else:
