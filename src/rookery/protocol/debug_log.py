@@ -50,7 +50,9 @@ class DebugLog:
         self._write("Facts", type(event.fact).__name__, noted)
         if agent.state is not before.state:
             self._write("State", f"{before.state} → {agent.state}", _flags(agent))
-        for name, about in _emitted(before, agent):
+        for name in emitted(before, agent):
+            asks, done = name == "waitingForInput", name == "taskCompleted"
+            about = {"ask": agent.current_ask} if asks else {"success": True} if done else {}
             self._write("Client", f"EMIT {name}", about)
 
     def _write(self, component: str, text: str, about: Mapping[str, Any]) -> None:
@@ -66,20 +68,21 @@ def _flags(agent: AgentStateInfo) -> dict[str, Any]:
     }
 
 
-def _emitted(before: AgentStateInfo, agent: AgentStateInfo) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a client would receive under these event names."""
+def emitted(before: AgentStateInfo, agent: AgentStateInfo) -> Iterator[str]:
+    """What a client of the engine's messages receives for a change, by the names of that format.
+    Their order is part of it."""
     another = agent.last_message_ts != before.last_message_ts
-    if agent.is_waiting_for_input and (another or not before.is_waiting_for_input):
-        yield "waitingForInput", {"ask": agent.current_ask}
+    asks_anew = agent.is_waiting_for_input and (another or not before.is_waiting_for_input)
+    if asks_anew:
+        yield "waitingForInput"
     if before.is_waiting_for_input and agent.is_running:
-        yield "resumedRunning", {}
+        yield "resumedRunning"
     if agent.is_streaming and not before.is_streaming:
-        yield "streamingStarted", {}
+        yield "streamingStarted"
     if before.is_streaming and not agent.is_streaming:
-        yield "streamingEnded", {}
-    completed = agent.is_waiting_for_input and agent.current_ask in _COMPLETIONS
-    if completed and (another or not before.is_waiting_for_input):
-        yield "taskCompleted", {"success": True}
+        yield "streamingEnded"
+    if asks_anew and agent.current_ask in _COMPLETIONS:
+        yield "taskCompleted"
 
 
 _COMPLETIONS = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)

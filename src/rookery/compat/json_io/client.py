@@ -11,18 +11,20 @@ from collections.abc import Callable, Iterable, Sequence
 from rookery.compat.json_io.client_state import (
     AgentEvent,
     ClientState,
+    Completed,
     Emitter,
-    Listener,
-    MessageProcessor,
+    ModeChange,
+    StateChange,
     StateStore,
-    Stop,
+    WaitingForInput,
 )
 from rookery.compat.json_io.row_messages import Wire
 from rookery.compat.structured_output.call_rows import output
 from rookery.core.message import AgentState, AgentStateInfo
+from rookery.protocol.debug_log import emitted
 
 
-class ExtensionClient:
+class ExtensionClient(Emitter):
     """The state of an agent, and the means to drive it. `send` gets the messages for the engine."""
 
     def __init__(
@@ -34,19 +36,15 @@ class ExtensionClient:
         now: Callable[[], float] = lambda: 0.0,
         note: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        """`note` gets the reason for each dropped message while debugging is on."""
+        """`only_significant` suppresses state changes within the same kind of state. `note` gets
+        the reason for each dropped message while debugging is on."""
+        super().__init__()
         self._send = send
+        self._only_significant = only_significant
         self._sink = note
         self._debug = False
-        self._emitter = Emitter()
-        self.store = StateStore(
-            now=now,
-            history=history,
-            failed=lambda error: self._emitter.emit(AgentEvent.ERROR, error),
-        )
-        self._processor = MessageProcessor(
-            self.store, self._emitter, only_significant=only_significant, note=self._note
-        )
+        self._version: float | None = None
+        self.store = StateStore(now=now, history=history, failed=self._fail)
 
     def handle_message(self, given: Wire | str | bytes) -> None:
         """Process one message of the engine. Invalid ones are dropped."""
@@ -57,10 +55,18 @@ class ExtensionClient:
             except (ValueError, RecursionError):
                 self._note("A text that is not JSON was dropped.")
                 return
-        if not isinstance(message, dict) or not isinstance(message.get("type"), str):
-            self._note("A message without a type was dropped.")
-            return
-        self._processor.process(message)
+        try:
+            match message:
+                case {"type": "state", "state": dict(state)}:
+                    self._take_state(state)
+                case {"type": "messageUpdated", "clineMessage": dict(row)}:
+                    self._take_row(row)
+                case {"type": str(type)}:
+                    self._note(f"A message of type {type!r} is ignored.")
+                case _:
+                    self._note("A message without a type was dropped.")
+        except Exception as error:
+            self._fail(error)
 
     def handle_messages(self, given: Iterable[Wire | str | bytes]) -> None:
         for message in given:
@@ -114,21 +120,6 @@ class ExtensionClient:
     def state_history(self) -> Sequence[ClientState]:
         return self.store.history
 
-    def on(self, event: AgentEvent | str, listener: Listener) -> Stop:
-        return self._emitter.on(event, listener)
-
-    def once(self, event: AgentEvent | str, listener: Listener) -> Stop:
-        return self._emitter.once(event, listener)
-
-    def off(self, event: AgentEvent | str, listener: Listener) -> None:
-        self._emitter.off(event, listener)
-
-    def remove_all_listeners(self, event: AgentEvent | str | None = None) -> None:
-        self._emitter.remove_all_listeners(event)
-
-    def listener_count(self, event: AgentEvent | str) -> int:
-        return self._emitter.listener_count(event)
-
     def approve(self, text: str = "", images: Sequence[str] = ()) -> None:
         self.send_response("yesButtonClicked", text, images)
 
@@ -178,7 +169,7 @@ class ExtensionClient:
     def clear_task(self) -> None:
         self._send({"type": "clearTask"})
         self.store.clear()
-        self._emitter.emit(AgentEvent.TASK_CLEARED)
+        self.emit(AgentEvent.TASK_CLEARED)
 
     def cancel_task(self) -> None:
         self._send({"type": "cancelTask"})
@@ -191,8 +182,8 @@ class ExtensionClient:
 
     def reset(self) -> None:
         """Go back to the initial state without notifying anyone, and remove all listeners."""
-        self._emitter.remove_all_listeners()
-        self._processor.reset()
+        self.remove_all_listeners()
+        self._version = None
         self.store.reset()
 
     def set_debug(self, on: bool) -> None:
@@ -201,3 +192,53 @@ class ExtensionClient:
     def _note(self, sentence: str) -> None:
         if self._debug:
             self._sink(sentence)
+
+    def _fail(self, error: Exception) -> None:
+        self.emit(AgentEvent.ERROR, error)
+
+    def _take_state(self, state: Wire) -> None:
+        before, mode = self.store.known, state.get("mode")
+        if isinstance(mode, str) and mode != before.mode:
+            self.store.set_mode(mode)
+            change = ModeChange(previous_mode=before.mode, current_mode=mode)
+            self.emit(AgentEvent.MODE_CHANGED, change)
+        messages = state.get("clineMessages")
+        if isinstance(messages, list) and self._is_news(state.get("clineMessagesSeq")):
+            self.store.set_messages(messages)
+            self._emit_changes(before, self.messages)
+
+    def _is_news(self, version: object) -> bool:
+        """Whether the snapshot is newer than the last one."""
+        if not isinstance(version, int | float):
+            return True
+        if self._version is not None and version <= self._version:
+            return False
+        self._version = version
+        return True
+
+    def _take_row(self, message: Wire) -> None:
+        before = self.store.known
+        if self.store.update_message(message):
+            self._emit_changes(before, [message])
+        else:
+            self._note("The update is not a message.")
+
+    def _emit_changes(self, before: ClientState, messages: Sequence[Wire]) -> None:
+        """Emit the events for new and changed messages, and then those for the state."""
+        known = {message["ts"]: message for message in before.messages}
+        for message in messages:
+            if message["ts"] not in known:
+                self.emit(AgentEvent.MESSAGE, message)
+            elif known[message["ts"]] != message:
+                self.emit(AgentEvent.MESSAGE_UPDATED, message)
+        old, now = before.agent, self.agent_state
+        change = StateChange(previous_state=old, current_state=now)
+        if change.is_significant_change or not self._only_significant:
+            self.emit(AgentEvent.STATE_CHANGE, change)
+        last, ask = self.last_message or {}, now.current_ask or ""
+        payloads = {
+            AgentEvent.WAITING_FOR_INPUT: WaitingForInput(ask=ask, state_info=now, message=last),
+            AgentEvent.TASK_COMPLETED: Completed(state_info=now, message=last),
+        }
+        for event in map(AgentEvent, emitted(old, now)):
+            self.emit(event, payloads.get(event))

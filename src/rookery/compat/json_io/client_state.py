@@ -1,4 +1,4 @@
-"""The state of a Python client of `--json-io`: rows, agent state and listeners."""
+"""What a Python client of `--json-io` knows, and who listens to it."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.compat.json_io.row_messages import Wire, read_row
-from rookery.core.asks import AskKind
 from rookery.core.message import AgentStateInfo, Message, detect
 
 T = TypeVar("T")
@@ -18,8 +17,6 @@ Stop: TypeAlias = Callable[[], None]
 """Ends a subscription. Calling it twice is harmless."""
 
 NOTHING = detect(())
-
-_COMPLETIONS = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
 
 
 class AgentEvent(StrEnum):
@@ -193,21 +190,22 @@ class StateStore:
         messages = tuple(each for each, _ in pairs if isinstance(each, dict))
         self._become(messages, tuple(row for _, row in pairs), initialized=True)
 
-    def update_message(self, message: Wire) -> None:
-        """Replace a message, or add it if it is new."""
+    def update_message(self, message: Wire) -> bool:
+        """Replace a message, or add it if it is new. Returns whether it is valid."""
         row = read_row(message)
         if row is None:
-            return
+            return False
         known = self.known
-        place = self.place(row.ts)
+        place = self._place(row.ts)
         if place is None:
             messages, rows = (*known.messages, message), (*known.rows, row)
         else:
             messages = (*known.messages[:place], message, *known.messages[place + 1 :])
             rows = (*known.rows[:place], row, *known.rows[place + 1 :])
         self._become(messages, rows, initialized=known.initialized)
+        return True
 
-    def place(self, ts: float) -> int | None:
+    def _place(self, ts: float) -> int | None:
         """Return the index of the message with this `ts`, searching from the end."""
         rows = self.known.rows
         return next((at for at in range(len(rows) - 1, -1, -1) if rows[at].ts == ts), None)
@@ -242,110 +240,3 @@ class StateStore:
         if self._past.maxlen:
             self._past.append(self.known)
         self.observable.change(known)
-
-
-class MessageProcessor:
-    """Turns messages of the engine into state and events."""
-
-    def __init__(
-        self,
-        store: StateStore,
-        emitter: Emitter,
-        *,
-        only_significant: bool = False,
-        note: Callable[[str], None] = lambda sentence: None,
-    ) -> None:
-        """`only_significant` suppresses state changes within the same kind of state."""
-        self._store = store
-        self._emitter = emitter
-        self._only_significant = only_significant
-        self._note = note
-        self._version: float | None = None
-
-    def process(self, message: Wire) -> None:
-        try:
-            match message:
-                case {"type": "state", "state": dict(state)}:
-                    self._take_state(state)
-                case {"type": "messageUpdated", "clineMessage": dict(row)}:
-                    self._take_row(row)
-                case _:
-                    self._note(f"A message of type {message.get('type')!r} is ignored.")
-        except Exception as error:
-            self._emitter.emit(AgentEvent.ERROR, error)
-
-    def reset(self) -> None:
-        self._version = None
-
-    def _take_state(self, state: Wire) -> None:
-        mode = state.get("mode")
-        if isinstance(mode, str) and mode != self._store.known.mode:
-            self._take_mode(mode)
-        messages = state.get("clineMessages")
-        if isinstance(messages, list) and self._is_news(state.get("clineMessagesSeq")):
-            before = self._store.known
-            self._store.set_messages(messages)
-            self._emit_messages(before)
-            self._emit_change(before)
-
-    def _take_mode(self, mode: str) -> None:
-        before = self._store.known.mode
-        self._store.set_mode(mode)
-        change = ModeChange(previous_mode=before, current_mode=mode)
-        self._emitter.emit(AgentEvent.MODE_CHANGED, change)
-
-    def _is_news(self, version: object) -> bool:
-        """Whether the snapshot is newer than the last one."""
-        if not isinstance(version, int | float):
-            return True
-        if self._version is not None and version <= self._version:
-            return False
-        self._version = version
-        return True
-
-    def _take_row(self, message: Wire) -> None:
-        row = read_row(message)
-        if row is None:
-            self._note("The update is not a message.")
-            return
-        before = self._store.known
-        place = self._store.place(row.ts)
-        self._store.update_message(message)
-        if place is None:
-            self._emitter.emit(AgentEvent.MESSAGE, message)
-        elif before.messages[place] != message:
-            self._emitter.emit(AgentEvent.MESSAGE_UPDATED, message)
-        self._emit_change(before)
-
-    def _emit_messages(self, before: ClientState) -> None:
-        known = {message["ts"]: message for message in before.messages}
-        for message in self._store.known.messages:
-            if message["ts"] not in known:
-                self._emitter.emit(AgentEvent.MESSAGE, message)
-            elif known[message["ts"]] != message:
-                self._emitter.emit(AgentEvent.MESSAGE_UPDATED, message)
-
-    def _emit_change(self, before: ClientState) -> None:
-        """Emit the events for a state change. Their order is part of the protocol."""
-        old, now = before.agent, self._store.known.agent
-        last = self._store.known.messages[-1] if self._store.known.messages else {}
-        emit = self._emitter.emit
-        change = StateChange(previous_state=old, current_state=now)
-        if change.is_significant_change or not self._only_significant:
-            emit(AgentEvent.STATE_CHANGE, change)
-        asks_anew = now.is_waiting_for_input and not (
-            old.is_waiting_for_input and old.last_message_ts == now.last_message_ts
-        )
-        if asks_anew:
-            ask = now.current_ask or ""
-            emit(
-                AgentEvent.WAITING_FOR_INPUT, WaitingForInput(ask=ask, state_info=now, message=last)
-            )
-        if old.is_waiting_for_input and now.is_running:
-            emit(AgentEvent.RESUMED_RUNNING)
-        if now.is_streaming and not old.is_streaming:
-            emit(AgentEvent.STREAMING_STARTED)
-        if old.is_streaming and not now.is_streaming:
-            emit(AgentEvent.STREAMING_ENDED)
-        if asks_anew and now.current_ask in _COMPLETIONS:
-            emit(AgentEvent.TASK_COMPLETED, Completed(state_info=now, message=last))
