@@ -304,8 +304,8 @@ async def test_a_command_is_refused_when_the_shared_network_was_killed(tmp_path:
         await here.run("true")
         shared = here.sandbox.shared_network
         assert shared
-        shared._holder.kill()
-        shared._holder.wait()
+        shared._holder.process.kill()
+        shared._holder.process.wait()
         with pytest.raises(ToolError, match="The sandbox network is gone"):
             await here.run("true")
 

@@ -25,8 +25,9 @@ from rookery.platform.own_programs import own_script
 from rookery.platform.paths import within, within_any
 from rookery.platform.starter import DEAF, JOIN, KEEPER
 from rookery.platform.user_folders import TEMPORARY, real_temporary
-from rookery.platform.wardens import start_words
+from rookery.platform.wardens import INTERPRETER, start_words
 from rookery.sandbox.confinement import Confinement, Narrowed, Spot, depth, spots_inside
+from rookery.sandbox.network_holder import CONNECT, HOLD
 
 EMPTY = {".json": ("{}", "empty.json"), ".xml": ("<settings/>", "empty.xml")}
 """Contents of hidden files. They exist but are empty, since many programs fail if a file cannot
@@ -183,6 +184,8 @@ def _ignore(path: str, private: str) -> Iterator[str]:
 
 
 HOLDER = Path(__file__).with_name("network_holder.py")
+COPIER = "cat"
+"""A program that copies its input: it keeps a namespace until its input is closed."""
 READY = b"ready"
 READY_SECONDS = 10.0
 ANSWER_SECONDS = 15.0
@@ -191,15 +194,14 @@ _NO_ADDRESS = {"00000000", "0" * 32}
 _LOOPBACK = {"0100007F", "0" * 24 + "01000000"}
 
 
-class SharedNetwork:
-    """Raises `OSError` if it cannot be created."""
+class _Linked:
+    """A process that ends when its standard input, a socket to us, is closed."""
 
-    def __init__(self, interpreter: str) -> None:
-        self._asking = Lock()
-        self._link, theirs = socket.socketpair()
+    def __init__(self, *words: str) -> None:
+        self.link, theirs = socket.socketpair()
         with theirs:
-            self._holder = subprocess.Popen(
-                [interpreter, "-I", "-S", own_script(HOLDER)],
+            self.process = subprocess.Popen(
+                [INTERPRETER, "-I", "-S", own_script(HOLDER), *words],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -207,23 +209,40 @@ class SharedNetwork:
                 env={},
                 process_group=0,
             )
-        self._link.settimeout(READY_SECONDS)
+
+    @property
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def close(self) -> None:
+        self.link.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class SharedNetwork:
+    """Raises `OSError` if it cannot be created. `keeper` is the program that keeps it."""
+
+    def __init__(self, keeper: str) -> None:
+        self._asking = Lock()
+        self._connector: _Linked | None = None
+        self._holder = _Linked(HOLD, keeper)
+        self._holder.link.settimeout(READY_SECONDS)
         try:
-            if self._link.recv(len(READY)) != READY:
+            if self._holder.link.recv(len(READY)) != READY:
                 raise OSError("no network namespace can be made")
         except OSError:
             self.close()
             raise
-        self._link.settimeout(ANSWER_SECONDS)
 
     @property
     def joining(self) -> tuple[str, ...]:
         """How a program is started in the namespace, for `start_words`."""
-        return (f"{JOIN}{self._holder.pid}",)
+        return (f"{JOIN}{self._holder.process.pid}",)
 
     def check(self) -> None:
         """Raises `ToolError` if the process that holds the namespace has ended."""
-        if self._holder.poll() is not None:
+        if self._holder.ended:
             raise ToolError(
                 "The sandbox network is gone because its process was killed. The command was not "
                 "run. Restart rookery."
@@ -231,28 +250,37 @@ class SharedNetwork:
 
     def listening_ports(self) -> set[int]:
         """Ports inside that are listened on under `localhost`."""
-        return listening_ports(self._holder.pid, _NO_ADDRESS | _LOOPBACK)
+        return listening_ports(self._holder.process.pid, _NO_ADDRESS | _LOOPBACK)
 
     def connect(self, port: int) -> socket.socket | None:
         """Connect to a port inside; None if that fails."""
         with self._asking:
             try:
-                self._link.send(port.to_bytes(2, "little"))
-                _, files, _, _ = socket.recv_fds(self._link, 1, 1)
+                link = self._connecting().link
+                link.send(port.to_bytes(2, "little"))
+                _, files, _, _ = socket.recv_fds(link, 1, 1)
             except OSError:
                 return None
         return socket.socket(fileno=files[0]) if files else None
 
+    def _connecting(self) -> _Linked:
+        """The process that connects, which few sessions need."""
+        if self._connector is None or self._connector.ended:
+            self._connector = _Linked(CONNECT, str(self._holder.process.pid))
+            self._connector.link.settimeout(ANSWER_SECONDS)
+        return self._connector
+
     def close(self) -> None:
-        self._link.close()
-        self._holder.kill()
-        self._holder.wait()
+        for each in filter(None, (self._connector, self._holder)):
+            each.close()
 
 
-def shared_network(interpreter: str, programs: str) -> SharedNetwork | None:
+def shared_network(programs: str) -> SharedNetwork | None:
     """Create the shared network; None if that is not possible here, or if nothing can join it."""
+    keeper = shutil.which(COPIER, path=programs)
     try:
-        return SharedNetwork(interpreter) if shutil.which("bwrap", path=programs) else None
+        joins = keeper and shutil.which("bwrap", path=programs)
+        return SharedNetwork(keeper) if keeper and joins else None
     except OSError:
         return None
 

@@ -30,7 +30,7 @@ from rookery.platform.own_programs import own_script
 from rookery.platform.paths import within
 from rookery.platform.user_folders import real_temporary
 from rookery.platform.wardens import CONFINE, INTERPRETER, become_subreaper
-from rookery.sandbox.bubblewrap import Abilities, bubblewrap, mounted
+from rookery.sandbox.bubblewrap import COPIER, Abilities, bubblewrap, mounted
 from rookery.sandbox.confinement import (
     SOCKET_VARIABLES,
     Confinement,
@@ -175,7 +175,7 @@ def find_layers(confinement: Confinement, programs: str, joining: tuple[str, ...
     network = confinement.network
     version = max(0, landlock_version())
     refusal = "bubblewrap is not installed"
-    keeper = shutil.which("cat", path=programs) or "" if version else ""
+    keeper = shutil.which(COPIER, path=programs) or "" if version else ""
     for program, able in _bubblewraps(programs, joining, keeper):
         kind: Kind = "bubblewrap+landlock" if version else "bubblewrap"
         state = SandboxState(

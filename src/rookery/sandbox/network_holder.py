@@ -1,8 +1,13 @@
-"""Holds the network namespace that the commands of a session share, and connects into it.
+"""Holds the network namespace that the commands of a session share, or connects into it.
 
-`bubblewrap` runs this file as a script. It creates the namespace and sends `ready` on the
-socket that is its standard input. Then it reads port numbers there and answers each with a socket
-connected to that port inside. It ends when the socket is closed.
+`bubblewrap` runs this file as a script, with a socket as its standard input:
+
+    hold PROGRAM    create the namespace, send `ready`, and become the program
+    connect PID     join the namespace of the process that holds it. Then read port numbers from
+                    the socket, and answer each with a socket connected to that port inside
+
+Both end when the socket is closed: the program copies its input to nowhere. It is small, and has
+no rights in the namespace. Python is needed only if somebody connects.
 """
 
 import _socket
@@ -10,6 +15,7 @@ import fcntl
 import posix as os
 import sys
 
+HOLD, CONNECT = "hold", "connect"
 HERE = ((_socket.AF_INET, "127.0.0.1"), (_socket.AF_INET6, "::1"))
 CONNECT_SECONDS = 5
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
@@ -17,10 +23,16 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _PORT_SIZE = 2
 
 
-def main() -> None:
+def hold(program: str) -> None:
     enter_own_network()
+    os.write(0, b"ready")
+    os.execve(program, [program], {})
+
+
+def connect(holder: int) -> None:
+    if _libc("setns", os.pidfd_open(holder), _CLONE_NEWUSER | _CLONE_NEWNET) < 0:
+        raise OSError("the network namespace cannot be joined")
     product = _socket.socket(fileno=0)
-    product.send(b"ready")
     while len(request := product.recv(_PORT_SIZE)) == _PORT_SIZE:
         answer(product, int.from_bytes(request, "little"))
 
@@ -76,6 +88,9 @@ def _libc(name: str, *arguments: int) -> int:
 
 if __name__ == "__main__":
     try:
-        main()
+        if sys.argv[1] == HOLD:
+            hold(sys.argv[2])
+        else:
+            connect(int(sys.argv[2]))
     except OSError as error:
         sys.exit(str(error))

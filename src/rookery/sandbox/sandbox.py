@@ -27,7 +27,6 @@ from rookery.platform.git_folders import (
 from rookery.platform.locks import hold_folder
 from rookery.platform.paths import within, within_any
 from rookery.platform.user_folders import real_temporary
-from rookery.platform.wardens import INTERPRETER
 from rookery.sandbox.bubblewrap import SharedNetwork, prepare_private, shared_network
 from rookery.sandbox.confinement import (
     RESOLVER_SOCKETS,
@@ -202,7 +201,7 @@ class Sandbox:
         return find_layers(self._confinement((), (), None), self._programs, joining)
 
     def _open_shared_network(self) -> SharedNetwork | None:
-        return shared_network(INTERPRETER, self._programs)
+        return shared_network(self._programs)
 
     def _unconfined(self, argv: Sequence[str], state: SandboxState) -> Launch:
         if self._options.mode == "required":
