@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -21,8 +22,10 @@ MIB = 1024 * 1024
 PROMPT = "Do the work."
 OF_OTHERS = ("PYTHON", "ROOKERY_")
 LOOK_SECONDS = 0.03
-Watch: TypeAlias = Callable[[int], object]
-"""Follows a process until it has ended."""
+RESIDENT, SHARED_ONCE = "Rss:", "Pss:"
+"""Memory that processes share counts for each of them, or once."""
+Watch: TypeAlias = Callable[[Sequence[int]], object]
+"""Follows processes until the first of them has ended."""
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -98,8 +101,7 @@ class Track:
         self.home = folder / "home"
 
     def rookery(self, case: str) -> Run:
-        flags = ["-p", "-y", "--provider", "openai", "-m", "bench", "--output-format", "text"]
-        run = self._run(case, lambda url: [*ROOKERY, *flags, "--base-url", url, PROMPT])
+        run = self._run(case, self._rookery)
         if not self._opening.exists():
             self._opening.write_text(run.first_request, encoding="utf-8")
         return run
@@ -108,7 +110,13 @@ class Track:
         """Run the bare loop with rookery's first request, so rookery has to run before it."""
         return self._run(case, self._bare_loop)
 
-    def hosts(self, case: str, count: int, *, watch: Watch = lambda pid: None) -> Cost:
+    def rookery_at_once(self, case: str, count: int, *, watch: Watch = lambda pids: None) -> Cost:
+        """Run rookery so many times at once. The runs are watched until the first one ends."""
+        places = [self._place(case) for _ in range(count)]
+        commands = [(self._rookery(self._model.url(name)), place) for name, place in places]
+        return run_at_once(commands, home=self.home, watch=watch)
+
+    def hosts(self, case: str, count: int, *, watch: Watch = lambda pids: None) -> Cost:
         """Run so many hosts in one process. It is watched until it ends."""
         places = [self._place(case) for _ in range(count)]
         words = [word for name, folder in places for word in (self._model.url(name), str(folder))]
@@ -120,6 +128,10 @@ class Track:
         places = [self._place(case) for _ in range(count)]
         commands = [(self._bare_loop(self._model.url(name)), place) for name, place in places]
         return run_at_once(commands, home=self.home)
+
+    def _rookery(self, url: str) -> list[str]:
+        flags = ["-p", "-y", "--provider", "openai", "-m", "bench", "--output-format", "text"]
+        return [*ROOKERY, *flags, "--base-url", url, PROMPT]
 
     def _bare_loop(self, url: str) -> list[str]:
         return [sys.executable, str(HERE / "bare_loop.py"), url, str(self._opening)]
@@ -158,7 +170,7 @@ def run_at_once(
     commands: Sequence[tuple[Sequence[str], Path]],
     *,
     home: Path,
-    watch: Watch = lambda pid: None,
+    watch: Watch = lambda pids: None,
 ) -> Cost:
     """Run commands at the same time to their ends, each in its folder. Raises `RuntimeError` with
     the output if one fails."""
@@ -179,7 +191,7 @@ def run_at_once(
             )
             for command, cwd in commands
         ]
-        watch(processes[0].pid)
+        watch([process.pid for process in processes])
         ends = [os.wait4(process.pid, 0) for process in processes]
         seconds = time.monotonic() - began
     for process, (_, status, _) in zip(processes, ends, strict=True):
@@ -195,15 +207,16 @@ def run_at_once(
     )
 
 
-def most_memory(run: Callable[[Watch], object]) -> float:
-    """The most memory in MiB that a process and all its descendants have in nine of ten looks.
-    Memory that they share counts once, except while a process is being started: so the highest
-    tenth is left out. 0 where there is no /proc."""
+def most_memory(run: Callable[[Watch], object], measure: str = SHARED_ONCE) -> float:
+    """The most memory in MiB that processes and all their descendants have in nine of ten looks.
+    While a process is being started, memory that it shares counts twice: so the highest tenth is
+    left out. 0 where there is no /proc."""
     found = [0.0]
 
-    def watch(pid: int) -> None:
-        while os.path.exists(f"/proc/{pid}/exe"):  # gone as soon as it has ended
-            found.append(sum(map(_memory, _family(pid))))
+    def watch(pids: Sequence[int]) -> None:
+        while all(os.path.exists(f"/proc/{pid}/exe") for pid in pids):  # gone once it has ended
+            each = chain.from_iterable(map(_family, pids))
+            found.append(sum(_memory(pid, measure) for pid in each))
             time.sleep(LOOK_SECONDS)
 
     run(watch)
@@ -218,9 +231,9 @@ def _family(pid: int) -> Iterator[int]:
                 yield from _family(int(child))
 
 
-def _memory(pid: int) -> float:
+def _memory(pid: int, measure: str) -> float:
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
+            if line.startswith(measure):
                 return int(line.split()[1]) / 1024
     return 0.0
