@@ -7,7 +7,9 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
+from rookery.checkpoints.git_repair import GitRepair
 from rookery.checkpoints.git_views import GitScanner, GitView
 from rookery.checkpoints.git_watch import GitWatch
 from rookery.commands.git_use import with_git_use
@@ -24,6 +26,22 @@ async def perform(permit: Permit) -> Outcome:
     return Outcome(text="")
 
 
+def git_watch(root: Path, aside: Path, reported: list[str]) -> GitWatch:
+    return GitWatch(
+        root=root,
+        aside=aside,
+        report=reported.append,
+        attended=lambda: False,
+        running=lambda: False,
+        started=lambda call_id: True,
+        approved=lambda call_id: False,
+        unconfined=lambda: False,
+        scanner=GitScanner(root, aside),
+        repair=GitRepair(root, aside / "copies", aside),
+        exposed=lambda action: False,
+    )
+
+
 class Watched:
     def __init__(self, folder: Path) -> None:
         self.root = folder / "work"
@@ -34,10 +52,8 @@ class Watched:
         self.aside = folder / "aside"
         self.background = False
         self.begun = True
-        self.watch = GitWatch(
-            self.root,
-            self.aside,
-            self.reported.append,
+        self.watch = replace(
+            git_watch(self.root, self.aside, self.reported),
             attended=lambda: True,
             running=lambda: self.background,
             started=lambda call_id: self.begun,
@@ -106,7 +122,7 @@ async def test_an_approved_hook_stays(watched: Watched):
 
 async def test_a_folder_without_git_is_ignored(tmp_path: Path):
     reported: list[str] = []
-    watch = GitWatch(tmp_path, tmp_path / "aside", reported.append, attended=lambda: False)
+    watch = git_watch(tmp_path, tmp_path / "aside", reported)
     action = Action(title="Run", perform=perform, command="true")
     await watch.before(CALL, action)
     await watch.after(CALL, action, Outcome(text=""))
@@ -382,7 +398,7 @@ async def test_a_repository_moved_and_changed_is_moved_aside(
 
 async def test_the_first_repository_of_the_workspace_stays(tmp_path: Path):
     reported: list[str] = []
-    watch = GitWatch(tmp_path, tmp_path / "aside", reported.append, attended=lambda: False)
+    watch = git_watch(tmp_path, tmp_path / "aside", reported)
     action = Action(title="Run", perform=perform, command="git init")
     await watch.before(CALL, action)
     await anyio.run_process(["git", "init", "-q", str(tmp_path)])
@@ -468,9 +484,7 @@ class CountingScanner(GitScanner):
 
 async def test_repositories_are_searched_once_after_a_command(watched: Watched):
     scanner = CountingScanner(watched.root, watched.aside)
-    watched.watch = GitWatch(
-        watched.root, watched.aside, watched.reported.append, attended=lambda: True, scanner=scanner
-    )
+    watched.watch = replace(watched.watch, scanner=scanner)
     target = Target(path="new.txt", deed=Deed.WRITE)
     await watched.run("echo > new.txt", Judgement(targets=(target,)))
     assert scanner.scans == 2  # before it and after it
@@ -493,11 +507,8 @@ async def test_hooks_stay_if_the_approved_command_may_write_them(
     tmp_path: Path, said: tuple[str, ...], unconfined: bool, stays: bool
 ):
     await anyio.run_process(["git", "init", "-q", str(tmp_path)])
-    watch = GitWatch(
-        tmp_path,
-        tmp_path / "aside",
-        lambda reported: None,
-        attended=lambda: False,
+    watch = replace(
+        git_watch(tmp_path, tmp_path / "aside", []),
         approved=lambda call_id: True,
         unconfined=lambda: unconfined,
     )
@@ -516,7 +527,7 @@ async def test_the_git_folder_of_a_linked_worktree_is_watched(watched: Watched):
     linked = watched.root.parent / "linked"
     own = watched.git / "worktrees" / "linked"
     before = (own / "commondir").read_text(), (own / "gitdir").read_text()
-    watched.watch = GitWatch(linked, watched.aside, watched.reported.append, attended=lambda: False)
+    watched.watch = git_watch(linked, watched.aside, watched.reported)
     watched.root = linked
     await watched.run(f"echo evil | tee {own}/config.worktree {own}/commondir {own}/gitdir")
     assert ((own / "commondir").read_text(), (own / "gitdir").read_text()) == before

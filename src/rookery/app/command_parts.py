@@ -201,9 +201,9 @@ def _git_watch(
 
     root = host.files.boundaries.root
     return GitWatch(
-        host.workspace.resolve(),
-        parts.set_aside,
-        notify_both,
+        root=host.workspace.resolve(),
+        aside=parts.set_aside,
+        report=notify_both,
         attended=lambda: not level().runs_freely,
         running=lambda: bool(background_commands(log.events)),
         started=lambda call_id: was_started(log.events, call_id),

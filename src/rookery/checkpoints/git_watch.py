@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 
 import anyio.to_thread
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from rookery.checkpoints.file_restore import set_aside
@@ -45,47 +46,34 @@ TOO_MANY_FOLDERS = (
 TOO_MANY_NOW = "This workspace now has too many folders to check for new repositories."
 
 
-class GitWatch(Hook):
-    """A hook. Files are moved to `aside`, and `report` gets a sentence about it. `attended`: a
-    person approves commands one by one. `running`: a command runs in the background. `started`:
-    the call was allowed and has started. `approved`: a person approved the call. `unconfined`:
-    there is no sandbox to escape from through git. Repositories that are `exposed` to a command
-    are copied before it and repaired after it."""
+class GitWatch(Hook, Struct, kw_only=True):
+    """A hook. Files are moved to `aside`, and `report` gets a sentence about it."""
 
-    def __init__(
-        self,
-        root: Path,
-        aside: Path,
-        report: Callable[[str], None],
-        *,
-        attended: Callable[[], bool],
-        running: Callable[[], bool] = lambda: False,
-        started: Callable[[str], bool] = lambda call_id: True,
-        approved: Callable[[str], bool] = lambda call_id: False,
-        unconfined: Callable[[], bool] = lambda: False,
-        scanner: GitScanner | None = None,
-        repair: GitRepair | None = None,
-        exposed: Callable[[Action], bool] = lambda action: False,
-    ) -> None:
-        self._root = root
-        self._scanner = scanner or GitScanner(root, aside)
-        self._attended = attended
-        self._aside = aside
-        self._report = report
-        self._running = running
-        self._started = started
-        self._approved = approved
-        self._unconfined = unconfined
-        self._repair = repair
-        self._exposed = exposed
-        self._call = ""
-        self._action: Action | None = None
-        """The last command."""
-        self._known: GitView | None = None
-        self._announced = ""
-        """Id of the call whose command was about to start, until it has ended."""
-        self._left_running = False
-        self._lock = Lock()
+    root: Path
+    aside: Path
+    report: Callable[[str], None]
+    attended: Callable[[], bool]
+    """Whether a person approves commands one by one."""
+    running: Callable[[], bool]
+    """Whether a command runs in the background."""
+    started: Callable[[str], bool]
+    """Whether the call was allowed and has started."""
+    approved: Callable[[str], bool]
+    """Whether a person approved the call."""
+    unconfined: Callable[[], bool]
+    """Whether there is no sandbox to escape from through git."""
+    scanner: GitScanner
+    repair: GitRepair
+    exposed: Callable[[Action], bool]
+    """Whether a command could destroy repositories: they are copied before it and repaired."""
+    _call: str = ""
+    _action: Action | None = None
+    """The last command."""
+    _known: GitView | None = None
+    _announced: str = ""
+    """Id of the call whose command was about to start, until it has ended."""
+    _left_running: bool = False
+    _lock: Lock = field(default_factory=Lock)
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         """Take the state before the command; changes made while no command ran are the user's."""
@@ -111,19 +99,19 @@ class GitWatch(Hook):
 
     def _is_unsettled(self) -> bool:
         """Whether a command may have changed something; one that was denied has not."""
-        has_started = bool(self._announced) and self._started(self._announced)
+        has_started = bool(self._announced) and self.started(self._announced)
         return self._known is not None and (self._left_running or has_started)
 
     async def _settle(self, accept: Callable[[GitView], None] = lambda now: None) -> None:
         # before the check, because a command that ends during it may change checked files
-        running = self._running()
+        running = self.running()
         sentences, unfinished = await anyio.to_thread.run_sync(self._undo_changes, accept)
         # a running command may still finish its git operation
         for sentence in sentences if running else (*sentences, *self._unfinished_notes(unfinished)):
-            self._report(sentence)
+            self.report(sentence)
         self._left_running = running
-        if self._repair and not running:
-            self._repair.close()
+        if not running:
+            self.repair.close()
 
     def _protect(self, action: Action, settled: bool) -> str:
         """Copy what the command could destroy; return a problem as a sentence. `settled` if the
@@ -131,13 +119,11 @@ class GitWatch(Hook):
         self._known = known = self._known if settled and self._known else self._scan()
         if not known.whole and action.may_change_files:
             return TOO_MANY_FOLDERS
-        if self._repair is None:
-            return ""
         if not self._left_running:
-            self._repair.close()  # the last command was denied
-        if not self._exposed(action):
+            self.repair.close()  # the last command was denied
+        if not self.exposed(action):
             return ""
-        return self._repair.save(known.repositories, alone=self._runs_git_alone(action))
+        return self.repair.save(known.repositories, alone=self._runs_git_alone(action))
 
     def _runs_git_alone(self, action: Action) -> bool:
         judged = action.judgement or Judgement()
@@ -145,29 +131,29 @@ class GitWatch(Hook):
 
     def _repair_repositories(self) -> list[str]:
         """Restore what the last command destroyed; return sentences that describe it."""
-        if self._repair is None or self._action is None:
+        if self._action is None:
             return []
         judged = self._action.judgement or Judgement()
-        approved = self._approved(self._call)
+        approved = self.approved(self._call)
         if approved and judged.only_moves_files:
             return []
         thorough = judged.keeps_references and not self._left_running
         alone = self._runs_git_alone(self._action)
-        return self._repair.repair(thorough=thorough, approved=approved, alone=alone)
+        return self.repair.repair(thorough=thorough, approved=approved, alone=alone)
 
     def _accept(self, call: ToolCall, action: Action, now: GitView) -> None:
         """Accept changes that the user approved: files by name, or everything git itself does."""
         judged = action.judgement
         if judged is None or self._known is None:
             return
-        everything = (judged.needs_keys and self._attended()) or (
-            self._approved(call.id) and (judged.only_moves_files or self._unconfined())
+        everything = (judged.needs_keys and self.attended()) or (
+            self.approved(call.id) and (judged.only_moves_files or self.unconfined())
         )
         written = [each for each in judged.targets if each.deed is Deed.WRITE]
         if everything:
             self._known = now
         for target in written:
-            path = os.path.relpath(self._root / target.path, self._root)
+            path = os.path.relpath(self.root / target.path, self.root)
             if path in now.obeyed or path in now.repositories:
                 self._known = self._known.with_part(now, path)
             else:
@@ -175,7 +161,7 @@ class GitWatch(Hook):
                 self._known = replace(self._known, obeyed=kept)
 
     def _scan(self) -> GitView:
-        return self._scanner.scan(self._known.repositories if self._known else ())
+        return self.scanner.scan(self._known.repositories if self._known else ())
 
     def _undo_changes(self, accept: Callable[[GitView], None]) -> tuple[list[str], frozenset[str]]:
         """Undo all changes that were not accepted. Return sentences that describe it, and the
@@ -217,7 +203,7 @@ class GitWatch(Hook):
             new &= {".git"}  # others may have been missed before
         # folders first, because .git files may point to them
         for path in sorted(new, key=lambda path: (not is_folder(self._absolute(path)), path)):
-            if is_harmless(self._absolute(path), str(self._root), self._sound(known)):
+            if is_harmless(self._absolute(path), str(self.root), self._sound(known)):
                 known = known.with_part(now, path)
                 notes.append(f"A command made a repository: {path}. Git runs no programs in it.")
                 continue
@@ -226,7 +212,7 @@ class GitWatch(Hook):
                 notes.append(f"A command moved a repository: {gone} is {path} now.")
                 continue
             try:
-                kept = set_aside(self._root, path, self._aside)
+                kept = set_aside(self.root, path, self.aside)
             except OSError as error:
                 notes += _failed([f"{path}: {error.strerror}"])
             else:
@@ -236,7 +222,7 @@ class GitWatch(Hook):
     def _with_harmless_worktrees(self, known: GitView, now: GitView) -> GitView:
         before = {found.git for found in known.obeyed.values()}
         for git in {found.git for found in now.obeyed.values()} - before:
-            if is_harmless_worktree(self._absolute(git), str(self._root), self._sound(known)):
+            if is_harmless_worktree(self._absolute(git), str(self.root), self._sound(known)):
                 known = known.with_part(now, git)
         return known
 
@@ -244,15 +230,15 @@ class GitWatch(Hook):
         return [self._absolute(path) for path in known.repositories]
 
     def _absolute(self, path: str) -> str:
-        return str(self._root / path)
+        return str(self.root / path)
 
     def _undo(self, path: str, known: GitEntry | None) -> bool:
         """Restore one file; False if its git folder is gone, and with it all that git could run."""
         *folders, name = path.split("/")
         if known and not self._make_folders(folders, known.git):
             return False
-        with opened_folder(self._root, folders) as folder:
-            make_room(present(folder), name, self._aside)
+        with opened_folder(self.root, folders) as folder:
+            make_room(present(folder), name, self.aside)
             if known and len(known.data) >= LARGEST:
                 raise OSError(errno.EFBIG, "the original was too large to keep")
             if known:
@@ -262,7 +248,7 @@ class GitWatch(Hook):
     def _make_folders(self, folders: list[str], git: str) -> bool:
         """Create missing folders inside the git folder; False if that is gone itself."""
         for depth in range(git.count("/") + 1, len(folders) + 1):
-            with opened_folder(self._root, folders[:depth]) as folder:
+            with opened_folder(self.root, folders[:depth]) as folder:
                 if folder is None:
                     return False
                 if depth < len(folders) and folders[depth] not in os.listdir(folder):
@@ -274,7 +260,7 @@ class GitWatch(Hook):
             yield (
                 "A command changed files that git runs or reads "
                 f"({', '.join(paths)}); they were restored. The command's versions "
-                f"are in {self._aside}."
+                f"are in {self.aside}."
             )
 
 
