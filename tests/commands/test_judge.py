@@ -184,7 +184,8 @@ def test_programs_are_not_taken_from_where_sandboxed_commands_can_write(tmp_path
 
 def _judge(here: Bench, **more: Any) -> CommandJudge:
     files = WorkspaceFiles(here.root, Limits(), home=here.home)
-    return CommandJudge(files, here.root, home=here.home, temporary=(), **more)
+    hiding = files.boundaries.hiding
+    return CommandJudge(files, here.root, home=here.home, hiding=hiding, temporary=(), **more)
 
 
 def test_a_line_with_a_program_from_a_writable_folder_is_not_plain(here: Bench):

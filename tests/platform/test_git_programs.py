@@ -98,10 +98,12 @@ def test_the_lines_that_a_rebase_would_still_run_are_named(repository: Path):
 def test_a_question_about_a_git_command_names_what_it_runs(repository: Path, tmp_path: Path):
     path = hook(repository / ".git" / "hooks", "pre-commit")
     (repository / "sub").mkdir()
+    files = WorkspaceFiles(repository, Limits(), home=tmp_path)
     judge = CommandJudge(
-        WorkspaceFiles(repository, Limits(), home=tmp_path),
+        files,
         repository,
         home=tmp_path,
+        hiding=files.boundaries.hiding,
         git_programs=lambda folder, words: git_programs(repository, folder, words),
     )
     note = f"runs the git hook pre-commit: {path}"

@@ -29,7 +29,8 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (8).to_bytes(4, "big") * 2 + b"\x08\x02
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     made = Bench(tmp_path, Limits())
-    judge = CommandJudge(made.context.files, made.root, home=tmp_path / "home")
+    hiding = made.context.files.boundaries.hiding
+    judge = CommandJudge(made.context.files, made.root, home=tmp_path / "home", hiding=hiding)
     made.context = replace(made.context, judge=judge, sees_images=True)
     return made
 
@@ -226,7 +227,11 @@ async def test_invisible_characters_of_other_mentions_are_escaped(bench: Bench):
 async def test_git_is_judged_again_right_before_it_runs(bench: Bench, text: str):
     ours = True
     judge = CommandJudge(
-        bench.context.files, bench.root, home=bench.root, own_repository=lambda: ours
+        bench.context.files,
+        bench.root,
+        home=bench.root,
+        hiding=bench.context.files.boundaries.hiding,
+        own_repository=lambda: ours,
     )
     bench.context = replace(bench.context, judge=judge)
     made = action(bench, text)

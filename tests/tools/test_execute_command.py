@@ -470,7 +470,9 @@ def judged_bench(folder: Path) -> Bench:
     (bench.root / "a.o").write_text("x")
     (bench.root / "notes.txt").write_text("notes")
     (folder / "home").mkdir()
-    judge = CommandJudge(bench.context.files, bench.root, home=folder / "home", temporary=())
+    files, home = bench.context.files, folder / "home"
+    hiding = files.boundaries.hiding
+    judge = CommandJudge(files, bench.root, home=home, hiding=hiding, temporary=())
     bench.context = replace(bench.context, judge=judge)
     return bench
 

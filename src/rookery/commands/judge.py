@@ -46,8 +46,8 @@ _FORK_BOMB = lazy_pattern(
 class CommandJudge:
     """Judges command lines for one workspace.
 
-    `hiding` returns the filter of files the agent must not read; without it, only small folders are
-    searched. Writing to `temporary` folders is not dangerous.
+    `hiding` returns the filter of files the agent must not read. Writing to `temporary` folders is
+    not dangerous.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class CommandJudge:
         workspace: Path,
         *,
         home: Path,
-        hiding: Callable[[str], EntryFilter] | None = None,
+        hiding: Callable[[str], EntryFilter],
         temporary: Sequence[str] | None = None,
         leave: Sequence[str] = (),
         own_repository: Callable[[], bool] = lambda: True,

@@ -27,7 +27,6 @@ from rookery.first_use import lazy_pattern
 from rookery.platform.paths import within, within_any
 
 MOST_COUNTED = 5_000
-MOST_PLACED = 500
 MOST_LOOKED_AT = 200
 MOST_OF_GIT = 50_000
 
@@ -58,7 +57,7 @@ class Targets:
         workspace: Path,
         *,
         home: Path,
-        hiding: Callable[[str], EntryFilter] | None,
+        hiding: Callable[[str], EntryFilter],
         temporary: Sequence[str],
     ) -> None:
         self._files = files
@@ -209,9 +208,9 @@ class Targets:
         whose names match it are read."""
         if not os.path.isdir(folder):
             return TargetFinding()
-        most, hides = MOST_COUNTED, self._hides(resolved(folder))
+        hides = self._hides(resolved(folder))
         for count, entry in enumerate(self._entries(folder)):
-            if count >= (most if self._hiding else MOST_PLACED) or not self._budget.take():
+            if count >= MOST_COUNTED or not self._budget.take():
                 return TargetFinding(unfit=_TOO_MANY_TO_READ)
             if entry.name in _IGNORE_FILES or (only and not fnmatchcase(entry.name, only)):
                 continue
@@ -236,8 +235,6 @@ class Targets:
                 continue  # the command cannot list it either
 
     def _hides(self, top: str) -> Callable[["os.DirEntry[str]"], bool]:
-        if self._hiding is None:
-            return self._hides_by_place
         rules = self._hiding(top)
 
         def hides(entry: "os.DirEntry[str]") -> bool:
@@ -246,15 +243,6 @@ class Targets:
             return rules.hides(below, is_folder=entry.is_dir(), target=target)
 
         return hides
-
-    def _hides_by_place(self, entry: "os.DirEntry[str]") -> bool:
-        try:
-            place = self._files.place(entry.path)
-        except ToolError:
-            return False
-        except OSError:
-            return True
-        return place.ignored or place.credential
 
     def _dangers(self, operand: Operand, place: Place, real: str, shown: str) -> Iterator[str]:
         does = _DOES[operand.deed]
