@@ -16,9 +16,9 @@ def test_authenticated_clients_take_seats_and_release_them():
     with ExitStack() as there:
         everybody = [there.enter_context(seats.reserve()) for _ in range(MOST_CLIENTS + 1)]
         for _ in range(2):  # to take one twice is to have one
-            assert [seat.take() for seat in everybody] == [True] * MOST_CLIENTS + [False]
+            assert [take() for take in everybody] == [True] * MOST_CLIENTS + [False]
     with ExitStack() as there:
-        assert there.enter_context(seats.reserve()).take()
+        assert there.enter_context(seats.reserve())()
 
 
 async def test_the_oldest_unauthenticated_client_makes_room_for_a_new_one():
@@ -31,7 +31,7 @@ async def test_the_oldest_unauthenticated_client_makes_room_for_a_new_one():
         with clients.add() as pending:
             came += 1
             if known:
-                pending.authenticated()
+                clients.authenticated(pending)
             await anyio.sleep_forever()
         left.append(number)
 

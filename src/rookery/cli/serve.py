@@ -8,7 +8,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -64,38 +64,28 @@ class Seats:
             if waited.cancelled_caught:
                 return
 
-    def take(self) -> bool:
-        """Take a seat; False if none is left."""
-        if self._taken >= MOST_CLIENTS:
-            return False
-        self._change(1)
-        return True
+    @contextmanager
+    def reserve(self) -> Iterator[Callable[[], bool]]:
+        """Yield a function that takes a seat, if one is left; it is given back at the end."""
+        is_taken = False
+
+        def take() -> bool:
+            nonlocal is_taken
+            if not is_taken and self._taken < MOST_CLIENTS:
+                is_taken = True
+                self._change(1)
+            return is_taken
+
+        try:
+            yield take
+        finally:
+            if is_taken:
+                self._change(-1)
 
     def _change(self, by: int) -> None:
         self._taken += by
         self._changed.set()
         self._changed = anyio.Event()
-
-    @contextmanager
-    def reserve(self) -> Iterator["Seat"]:
-        """Yield a seat that is not taken yet, and give it back at the end."""
-        seat = Seat(self)
-        try:
-            yield seat
-        finally:
-            if seat.is_taken:
-                self._change(-1)
-
-
-class Seat:
-    def __init__(self, seats: Seats) -> None:
-        self._seats = seats
-        self.is_taken = False
-
-    def take(self) -> bool:
-        """Take the seat; False if none is left."""
-        self.is_taken = self.is_taken or self._seats.take()
-        return self.is_taken
 
 
 class PendingClients:
@@ -103,29 +93,22 @@ class PendingClients:
     when there are too many, the oldest is disconnected."""
 
     def __init__(self) -> None:
-        self._clients: list[PendingClient] = []
+        self._clients: list[anyio.CancelScope] = []
 
     @contextmanager
-    def add(self) -> Iterator["PendingClient"]:
+    def add(self) -> Iterator[anyio.CancelScope]:
         if len(self._clients) >= MOST_PENDING:
-            self._clients.pop(0).scope.cancel()
-        pending = PendingClient(self._clients)
-        with pending.scope:
+            self._clients.pop(0).cancel()
+        with anyio.CancelScope() as pending:
+            self._clients.append(pending)
             try:
                 yield pending
             finally:
-                pending.authenticated()
+                self.authenticated(pending)
 
-
-class PendingClient:
-    def __init__(self, clients: "list[PendingClient]") -> None:
-        self._clients = clients
-        self.scope = anyio.CancelScope()
-        clients.append(self)
-
-    def authenticated(self) -> None:
-        if self in self._clients:
-            self._clients.remove(self)
+    def authenticated(self, client: anyio.CancelScope) -> None:
+        if client in self._clients:
+            self._clients.remove(client)
 
 
 def socket_for(places: Places, workspace: Path) -> Path:
@@ -185,8 +168,8 @@ class UnixServer(_Server):
 
     async def _accept(self, host: Host, stream: SocketStream) -> None:
         async with stream:
-            with self._seats.reserve() as seat:
-                if is_same_user(stream) and seat.take():
+            with self._seats.reserve() as take_seat:
+                if is_same_user(stream) and take_seat():
                     await serve(host, channel_on(stream))
 
 
@@ -226,19 +209,23 @@ class WebSocketServer(_Server):
 
     async def _accept(self, host: Host, stream: SocketStream) -> None:
         async with stream:
-            with self._pending.add() as pending, self._seats.reserve() as seat:
+            with self._pending.add() as pending, self._seats.reserve() as take_seat:
                 caller = await accept_web_socket(stream, port=self._port, token=self._token)
                 if caller:
-                    await self._serve(host, caller, pending, seat)
+                    await self._serve(host, caller, pending, take_seat)
 
     async def _serve(
-        self, host: Host, caller: WebCaller, pending: PendingClient, seat: Seat
+        self,
+        host: Host,
+        caller: WebCaller,
+        pending: anyio.CancelScope,
+        take_seat: Callable[[], bool],
     ) -> None:
         def admit() -> bool:
-            if seat.take():
-                pending.authenticated()
+            if has_seat := take_seat():
+                self._pending.authenticated(pending)
                 caller.channel.trust()
-            return seat.is_taken
+            return has_seat
 
         try:
             if not caller.known:
@@ -246,7 +233,7 @@ class WebSocketServer(_Server):
             elif admit():
                 await serve(host, caller.channel)
         finally:
-            if not pending.scope.cancel_called:
+            if not pending.cancel_called:
                 with anyio.CancelScope(shield=True):
                     await caller.channel.aclose()
 
