@@ -1,7 +1,7 @@
 """What `--json-io` and the control stream share: lines, events, followed tasks."""
 
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 import anyio
@@ -13,9 +13,9 @@ from rookery.compat.driver import (
     DriverConversation,
     EventSender,
     FollowedTasks,
-    LineReader,
     OutputQueue,
     Wakeup,
+    parsed_lines,
     unanswered,
 )
 from rookery.compat.structured_output.writer import ReaderLeft
@@ -40,16 +40,21 @@ def read_number(line: bytes, number: int) -> int:
         raise Unreadable(f"line {number} is no number") from None
 
 
-def test_each_line_is_read_or_refused_by_its_number_and_blank_ones_count():
+async def test_each_line_is_read_or_refused_by_its_number_and_blank_ones_count():
     refused: list[tuple[str, int]] = []
-    reader = LineReader(
+
+    async def lines() -> AsyncIterator[bytes]:
+        for line in (b"1", b"", b" \t", b"x", b"9" * (LONGEST + 1), b"6"):
+            yield line
+
+    parsed = parsed_lines(
+        lines(),
         read_number,
         bad=Unreadable,
         too_long="line {number} is too long",
         refuse=lambda bad, number: refused.append((str(bad), number)),
     )
-    lines = [b"1", b"", b" \t", b"x", b"9" * (LONGEST + 1), b"6"]
-    assert [reader.parse(line) for line in lines] == [1, None, None, None, None, 6]
+    assert [number async for number in parsed] == [1, 6]
     assert refused == [("line 4 is no number", 4), ("line 5 is too long", 5)]
 
 

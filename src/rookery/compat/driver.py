@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -239,37 +239,30 @@ async def close_task(host: Host, task_id: str) -> None:
         await host.send(CloseTask(task_id=task_id))
 
 
-class LineReader(Generic[Parsed, Bad]):
-    """Parses the lines of the input and counts them."""
-
-    def __init__(
-        self,
-        read: Callable[[bytes, int], Parsed],
-        *,
-        bad: type[Bad],
-        too_long: str,
-        refuse: Callable[[Bad, int], None],
-    ) -> None:
-        """`read` raises `bad` for an invalid line; lines that are too long are rejected with the
-        text `too_long`. `refuse` reports the error with the line number."""
-        self._read = read
-        self._bad = bad
-        self._too_long = too_long
-        self._refuse = refuse
-        self._number = 0
-
-    def parse(self, line: bytes) -> Parsed | None:
-        """Parse a line; None if it is blank or was rejected."""
-        self._number += 1
+async def parsed_lines(
+    lines: AsyncIterator[bytes],
+    read: Callable[[bytes, int], Parsed],
+    *,
+    bad: type[Bad],
+    too_long: str,
+    refuse: Callable[[Bad, int], None],
+) -> AsyncIterator[Parsed]:
+    """Parse the lines of the input; blank ones are skipped. `read` raises `bad` for an invalid
+    line; lines that are too long are rejected with the text `too_long`. `refuse` reports the error
+    with the line number."""
+    number = 0
+    async for line in lines:
+        number += 1
         if not line.strip():
-            return None
+            continue
         try:
             if len(line) > LONGEST:
-                raise self._bad(self._too_long.format(number=self._number))
-            return self._read(line, self._number)
-        except self._bad as bad:
-            self._refuse(bad, self._number)
-            return None
+                raise bad(too_long.format(number=number))
+            parsed = read(line, number)
+        except bad as problem:
+            refuse(problem, number)
+        else:
+            yield parsed
 
 
 class Wakeup:

@@ -30,9 +30,9 @@ from rookery.compat.driver import (
     EventSender,
     FollowedTasks,
     InputLost,
-    LineReader,
     OutputQueue,
     Wakeup,
+    parsed_lines,
     unanswered,
 )
 from rookery.compat.structured_output.output_events import init
@@ -77,7 +77,9 @@ class StreamClient:
         `strict` ends the run at the first failed request; `watch` gets the events of the driven
         task, `report` tells the user why the run ended, and `error_code` returns the code for a
         rejected start."""
-        self._lines = lines
+        self._commands = parsed_lines(
+            lines, read_command, bad=BadCommand, too_long=TOO_LONG, refuse=self._refuse_line
+        )
         self._sender = EventSender(queue)
         self._first = first
         self._stored = stored
@@ -89,9 +91,6 @@ class StreamClient:
         self._error_code = error_code
         self._stream = ControlStream()
         self._delayed: deque[StreamCommand] = deque()
-        self._reader = LineReader(
-            read_command, bad=BadCommand, too_long=TOO_LONG, refuse=self._refuse_line
-        )
         self._wakeup = Wakeup()
         self._got_command = False
         self._leaving = False
@@ -165,10 +164,7 @@ class StreamClient:
 
     async def _exchange(self) -> RunEnd:
         try:
-            async for line in self._lines:
-                command = self._reader.parse(line)
-                if command is None:
-                    continue
+            async for command in self._commands:
                 self._got_command = True
                 await self._dispatch(command)
                 if command.name == "shutdown":

@@ -18,9 +18,9 @@ from rookery.compat.driver import (
     DriverConversation,
     EventSender,
     FollowedTasks,
-    LineReader,
     OutputQueue,
     Wakeup,
+    parsed_lines,
     unanswered,
 )
 from rookery.compat.json_io.carry_out import EngineRequests
@@ -75,7 +75,9 @@ class EngineMessagesClient:
         a resumed task, `next_id` the default id of the first new task. `strict` ends the run at
         the first failed request; `watch` gets the events of the driven task, and `report`
         reports to the user why the run ended."""
-        self._lines = lines
+        self._driver_messages = parsed_lines(
+            lines, read_request, bad=BadMessage, too_long=TOO_LONG, refuse=self._refuse_line
+        )
         self._sender = EventSender(queue)
         self._exit_code = exit_code
         self._first = first
@@ -86,9 +88,6 @@ class EngineMessagesClient:
         self._refused = ""
         """Why a hook refused the last message, if no request was sent since."""
         self._report = report
-        self._reader = LineReader(
-            read_request, bad=BadMessage, too_long=TOO_LONG, refuse=self._refuse_line
-        )
         self._wakeup = Wakeup()
         self._pacing = False
         self._jobs = 0
@@ -170,10 +169,7 @@ class EngineMessagesClient:
 
     async def _exchange(self) -> RunEnd:
         await self._begin()
-        async for line in self._lines:
-            request = self._reader.parse(line)
-            if request is None:
-                continue
+        async for request in self._driver_messages:
             if request.type == "shutdown":
                 return await self._shut_down()
             await self._requests.carry_out(request)
