@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Every worker imports every test: compiling them once is enough.
+# Compiling the tests takes longer than collecting them: once is enough.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-fast eval check bench torture docs pages web vscode clean
@@ -12,12 +12,12 @@ demo: $(VENV)/.product
 
 test: $(VENV)/.dev
 	PYTHON=../$(BIN)/python sh web/build.sh --if-possible
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --workers auto
 
 # Pure and in-process tests: under a minute.
 FAST := core commands compat engine permissions plain prompting protocol providers storage tui
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
+	$(BIN)/python -m pytest --workers auto \
 		--ignore-glob='*/cli' $(FAST:%=tests/%) tests/test_architecture.py
 
 # The tiny model, then the task suite with a larger one, if there is one: docs/evaluation.md.
@@ -26,8 +26,8 @@ eval: $(VENV)/.dev $(VENV)/.local-models
 	$(BIN)/python benchmarks/evaluate.py
 
 torture: $(VENV)/.dev
-	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests/faults tests/checkpoints/test_undo_sequences.py -n auto --dist load
-	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests --ignore=tests/faults --ignore=tests/checkpoints/test_undo_sequences.py -n auto --dist loadfile --no-loadscope-reorder
+	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests/faults tests/checkpoints/test_undo_sequences.py --workers auto --each-test
+	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests --ignore=tests/faults --ignore=tests/checkpoints/test_undo_sequences.py --workers auto
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -3,7 +3,7 @@
 Random work is done in a small workspace: by tools, by commands, and by a person in between. A
 plain copy of everything, taken by the test itself, says what each of them did. All of it:
 
-    ROOKERY_TORTURE=1 python -m pytest tests/checkpoints/test_undo_sequences.py -n auto
+    ROOKERY_TORTURE=1 python -m pytest tests/checkpoints/test_undo_sequences.py --workers auto
 """
 
 import os

@@ -4,7 +4,7 @@ The real command starts an explorer and two workers and is killed at an instant,
 them it then is. `make test` kills it at a few instants and draws two; after every lasting fact of
 the session and its agents, at every other point, and again while it recovers, by
 
-    ROOKERY_TORTURE=1 python -m pytest tests/faults/test_agents_kill.py -n auto --dist load
+    ROOKERY_TORTURE=1 python -m pytest tests/faults/test_agents_kill.py --workers auto --each-test
 """
 
 import os

@@ -5,7 +5,7 @@ The real command takes twelve turns and is killed at a named instant; another pr
 point there is, each life of them at another, and some only once. Once at every single instant, and
 a second time while each of these kills is being recovered from:
 
-    ROOKERY_TORTURE=1 python -m pytest tests/faults/test_kill.py -n auto --dist load
+    ROOKERY_TORTURE=1 python -m pytest tests/faults/test_kill.py --workers auto --each-test
 """
 
 import os

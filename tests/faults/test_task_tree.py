@@ -4,7 +4,7 @@ Tasks on three levels are played by the real command, which is killed at instant
 in whichever of them it then is. `make test` has five tasks and draws two instants; there are nine
 tasks, and fifty instants are drawn, by
 
-    ROOKERY_TORTURE=1 python -m pytest tests/faults/test_task_tree.py -n auto --dist load
+    ROOKERY_TORTURE=1 python -m pytest tests/faults/test_task_tree.py --workers auto --each-test
 """
 
 import json

@@ -2,7 +2,7 @@
 
 The always-run part plays six hundred random lives; ROOKERY_TORTURE=1 plays 100,000:
 
-    ROOKERY_TORTURE=1 python -m pytest -n auto --dist load \
+    ROOKERY_TORTURE=1 python -m pytest --workers auto --each-test \
         tests/manager/sessions/test_session_rebuilding.py
 """
 

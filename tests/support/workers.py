@@ -1,0 +1,233 @@
+"""Run tests in forked workers, so that they are collected and imported once.
+
+    pytest --workers auto
+
+Each worker takes the next file from a queue and sends its reports back. If a worker dies, the test
+that it ran fails, and a new worker continues with the next one.
+"""
+
+import atexit
+import gc
+import os
+import signal
+import struct
+import sys
+import tempfile
+import threading
+import traceback
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, count, groupby, pairwise
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from _pytest.unraisableexception import collect_unraisable
+
+_NUMBER = struct.Struct("i")
+_CRASHED = "The worker died while it ran this test."
+
+
+def add_options(parser: pytest.Parser) -> None:
+    group = parser.getgroup("workers")
+    group.addoption("--workers", metavar="N|auto", help="run the tests in N forked processes")
+    group.addoption(
+        "--each-test",
+        action="store_true",
+        help="let a worker take one test at a time, not one file",
+    )
+
+
+def worker_count(config: pytest.Config) -> int:
+    wanted: str | None = config.getoption("--workers")
+    if wanted != "auto":
+        return int(wanted or 0)
+    # two for each core: much of the time is waiting for processes and disks
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return 2 * cores
+
+
+def run_in_workers(session: pytest.Session, workers: int) -> None:
+    assert threading.active_count() == 1, "a thread would be lost in a worker"
+    if session.config.getoption("--each-test"):
+        groups = [[item] for item in session.items]
+    else:
+        groups = [list(items) for _, items in groupby(session.items, lambda item: item.path)]
+    with tempfile.TemporaryFile() as numbers:
+        numbers.write(b"".join(map(_NUMBER.pack, range(len(groups)))))
+        numbers.flush()
+        numbers.seek(0)
+        _Run(session, groups, numbers.fileno()).run(min(workers, len(groups)))
+
+
+@dataclass
+class _Worker:
+    pid: int
+    taken: deque[pytest.Item] = field(default_factory=deque)
+    """What it has not reported yet; it runs the first one."""
+
+
+class _Run:
+    def __init__(
+        self, session: pytest.Session, groups: Sequence[list[pytest.Item]], queue: int
+    ) -> None:
+        self._session = session
+        self._groups = groups
+        self._queue = queue
+        """A file with the numbers of the groups. All processes share its position."""
+        self._folder: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        self._names = (f"worker{number}" for number in count())
+        self._workers: dict[Connection, _Worker] = {}
+
+    def run(self, workers: int) -> None:
+        for _ in range(workers):
+            self._start([])
+        try:
+            while self._workers and not self._stops():
+                for link in wait(list(self._workers)):
+                    assert isinstance(link, Connection)
+                    self._receive(link)
+        finally:
+            self._stop()
+        if self._session.shouldfail:
+            raise self._session.Failed(self._session.shouldfail)
+        if self._session.shouldstop:
+            raise self._session.Interrupted(self._session.shouldstop)
+
+    def _start(self, first: list[pytest.Item]) -> None:
+        """Start a worker that runs these tests, and then takes from the queue."""
+        ours, theirs = Pipe(duplex=False)
+        name = next(self._names)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            for link in (ours, *self._workers):
+                link.close()
+            _work(self._session, self._folder / name, theirs, chain(first, self._take(theirs)))
+        theirs.close()
+        self._workers[ours] = _Worker(pid, deque(first))
+
+    def _take(self, link: Connection) -> Iterator[pytest.Item]:
+        while taken := os.read(self._queue, _NUMBER.size):
+            (number,) = _NUMBER.unpack(taken)
+            link.send(number)
+            yield from self._groups[number]
+
+    def _receive(self, link: Connection) -> None:
+        worker = self._workers[link]
+        message = _received(link)
+        if message is None:
+            self._end(link)
+            return
+        if isinstance(message, int):
+            worker.taken.extend(self._groups[message])
+            return
+        item = worker.taken.popleft()
+        hook = self._session.config.hook
+        self._report(
+            item,
+            [
+                hook.pytest_report_from_serializable(config=self._session.config, data=each)
+                for each in message
+            ],
+        )
+
+    def _report(self, item: pytest.Item, reports: Sequence[pytest.TestReport]) -> None:
+        hook = item.ihook
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in reports:
+            hook.pytest_runtest_logreport(report=report)
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+    def _end(self, link: Connection) -> None:
+        worker = self._workers.pop(link)
+        link.close()
+        _, status = os.waitpid(worker.pid, 0)
+        if not worker.taken:
+            self._session.testsfailed += status != 0
+            return
+        item = worker.taken.popleft()
+        failed = pytest.TestReport(
+            item.nodeid, item.location, item.keywords, "failed", _CRASHED, "call"
+        )
+        self._report(item, [failed])
+        if not self._stops():
+            self._start(list(worker.taken))
+
+    def _stops(self) -> bool:
+        return bool(self._session.shouldfail or self._session.shouldstop)
+
+    def _stop(self) -> None:
+        """Interrupt the workers that still run."""
+        for worker in self._workers.values():
+            os.kill(worker.pid, signal.SIGINT)
+        for worker in self._workers.values():
+            os.waitpid(worker.pid, 0)
+
+
+def _received(link: Connection) -> Any:
+    """A message, or None if the worker has ended."""
+    try:
+        return link.recv()
+    except EOFError:
+        return None
+
+
+# ── a worker ────────────────────────────────────────────────────────────────────────────
+
+
+def _work(
+    session: pytest.Session, folder: Path, link: Connection, items: Iterator[pytest.Item]
+) -> NoReturn:
+    code = 1
+    atexit._clear()  # what the parent registered is for the parent to run
+    try:
+        folder.mkdir(mode=0o700)
+        session.config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
+        sender = _Sender(session.config)
+        _report_to(sender, session.config)
+        for item, following in pairwise(chain(items, [None])):
+            assert item
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            link.send(sender.taken())
+        gc.collect()
+        collect_unraisable(session.config)
+        code = 0
+    except KeyboardInterrupt:
+        session._setupstate.teardown_exact(None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+class _Sender:
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._reports: list[dict[str, Any]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+        self._reports.append(data)
+
+    def taken(self) -> list[dict[str, Any]]:
+        taken, self._reports = self._reports, []
+        return taken
+
+
+def _report_to(sender: _Sender, config: pytest.Config) -> None:
+    """Leave the terminal to the parent, and give captured output files of our own."""
+    plugins = config.pluginmanager
+    plugins.unregister(name="terminalreporter")
+    plugins.register(sender)
+    capture = plugins.getplugin("capturemanager")
+    capture.stop_global_capturing()
+    capture.start_global_capturing()
+    capture.suspend_global_capture()
