@@ -75,7 +75,7 @@ SCHEMA = {
 def test_simple_argument_errors_are_found_before_the_call(
     arguments: dict[str, Any], wrong: list[str]
 ):
-    assert problems(arguments, SCHEMA) == wrong
+    assert list(problems(arguments, SCHEMA)) == wrong
 
 
 json_values = st.recursive(
@@ -89,4 +89,4 @@ words = st.sampled_from(["type", "properties", "required", "anyOf", "items", "fo
 @given(st.dictionaries(words, json_values), st.dictionaries(words, json_values))
 def test_any_schema_can_be_normalised(schema: dict[str, Any], arguments: dict[str, Any]):
     assert normalised(schema)["type"] == "object"
-    problems(arguments, schema)
+    list(problems(arguments, schema))

@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from rookery.browser.reach import BrowserReach, proxy
-from rookery.browser.watched_page import VIEWPORT, PageEvents, WatchedPage
+from rookery.browser.watched_page import VIEWPORT, PageEvents, WatchedPage, unless_gone
 from rookery.errors import ToolError
 from rookery.platform.locks import hold_folder, remove_held_folder, sweep_folders
 
@@ -171,19 +171,15 @@ class RunningBrowser:
     async def _filter_request(self, route: "Route") -> None:
         """Pass on requests of our page only: a new window could load something before it is
         closed, and the origin of a request without a page is unknown."""
-        from playwright.async_api import Error
-
-        with suppress(Error):  # the page is gone
+        with unless_gone():
             if _page_of(route.request) is self.page.page:
                 await route.continue_()
             else:
                 await route.abort()
 
     async def _close_window(self, page: "Page") -> None:
-        from playwright.async_api import Error
-
         if not self._expected:
-            with suppress(Error):  # already closed
+            with unless_gone():
                 await page.close()
 
 
@@ -344,9 +340,7 @@ async def _pid(context: "BrowserContext") -> int:
 
 async def _end(browser: RunningBrowser, killer: BrowserKiller) -> None:
     """Ask the browser to exit; kill it after `END_SECONDS`."""
-    from playwright.async_api import Error
-
-    with anyio.move_on_after(END_SECONDS, shield=True) as asking, suppress(Error):
+    with anyio.move_on_after(END_SECONDS, shield=True) as asking, unless_gone():
         await browser.context.close()
     if asking.cancelled_caught:
         killer.kill()

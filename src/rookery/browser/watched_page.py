@@ -7,7 +7,7 @@ it fails, and text from the page is cut, has hidden characters revealed, and is 
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -146,6 +146,13 @@ PROBE_SECONDS = 1.0
 T = TypeVar("T")
 
 
+def unless_gone() -> AbstractContextManager[None]:
+    """Ignores playwright's error for a page that is gone."""
+    from playwright.async_api import Error
+
+    return suppress(Error)
+
+
 class _Unresponsive(Exception):
     pass
 
@@ -228,10 +235,8 @@ class WatchedPage:
         page.on("close", lambda _: self._mark_gone(CLOSED))
 
     async def _dismiss(self, dialog: "Dialog") -> None:
-        from playwright.async_api import Error
-
         leaving = dialog.type == "beforeunload"
-        with suppress(Error):  # the page is gone
+        with unless_gone():
             await (dialog.accept() if leaving else dialog.dismiss())
         if not leaving:
             self._events.note(f"The page's {dialog.type} was dismissed.")
@@ -245,15 +250,13 @@ class WatchedPage:
         self, devtools: "CDPSession", main_frame: str
     ) -> Callable[[dict[str, Any]], Coroutine[Any, Any, None]]:
         async def decide(event: dict[str, Any]) -> None:
-            from playwright.async_api import Error
-
             url, request = event["request"]["url"], {"requestId": event["requestId"]}
             whole = event.get("frameId") == main_frame
             reason = self.refusal(url) if whole else self.frame_refusal(url)
             if reason:
                 verb = "wanted to go to" if whole else "has a frame that is left out:"
                 self._events.note(f"The page {verb} {escaped(url)}. {reason}")
-            with suppress(Error):  # the page is gone
+            with unless_gone():
                 if reason:
                     await devtools.send("Fetch.failRequest", {**request, "errorReason": "Aborted"})
                 else:

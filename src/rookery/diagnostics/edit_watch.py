@@ -104,7 +104,7 @@ class EditWatch(EditChecks):
             for template in self._of_files:
                 if (template, path) not in self._file_results:
                     self._file_results[template, path] = (
-                        await self._check_file(template, path, self._act_apart)
+                        await self._check(template, self._act_apart, path)
                         if exists
                         else CheckRun(command=template, state="passed")
                     )
@@ -182,12 +182,7 @@ class EditWatch(EditChecks):
         runs = []
         for template in filter(self._wanted().__contains__, self._of_project):
             self._log.append(Noted(text=f"Checking: {template}"))
-            result = await self._commands.run(
-                template, self._acting.act, kind=CHECK, notes=(FROM_SETTINGS.format("checks"),)
-            )
-            runs.append(as_run(template, result, self._seconds))
-            if result.exit_code is None:
-                self._note_once(f"Check not run: {template}", result.tail)
+            runs.append(await self._check(template, self._acting.act))
         return tuple(runs)
 
     @property
@@ -195,13 +190,14 @@ class EditWatch(EditChecks):
         """For a check of a file outside an edit: undo need not know one that cannot write."""
         return self._acting.act_within if self._narrows() else self._acting.act
 
-    async def _check_file(self, template: str, path: str, act: Act) -> CheckRun:
+    async def _check(self, template: str, act: Act, path: str = "") -> CheckRun:
+        """Run a check of the project, or of the file at `path`."""
         result = await self._commands.run(
             template,
             act,
             kind=CHECK,
             path=path,
-            writable=CACHES if self._narrows() else None,
+            writable=CACHES if path and self._narrows() else None,
             notes=(FROM_SETTINGS.format("checks"),),
         )
         if result.exit_code is None:
@@ -213,7 +209,7 @@ class EditWatch(EditChecks):
         fresh: list[str] = []
         for template in self._of_files:
             before = self._file_results.get((template, path))
-            now = await self._check_file(template, path, self._acting.act_within)
+            now = await self._check(template, self._acting.act_within, path)
             self._file_results[template, path] = now
             if output := new_failures(before, now):
                 failures[template] = output

@@ -96,11 +96,8 @@ def new_paths(task: str, paths: Sequence[str]) -> list[str]:
     for match in _PATH.finditer(text):
         path = match[1].removeprefix("./")
         before = text[max(match.start() - 60, 0) : match.start()]
-        is_text = bool(_TEXT.fullmatch(PurePosixPath(path).suffix)) and not path.startswith(
-            ("/", "..")
-        )
-        outside = path.startswith(("/", ".."))
-        if path not in known and is_text and not outside and _CREATES.search(before):
+        usable = _TEXT.fullmatch(PurePosixPath(path).suffix) and not path.startswith(("/", ".."))
+        if path not in known and usable and _CREATES.search(before):
             found.append(path)
     return list(dict.fromkeys(found))[:3]
 

@@ -77,7 +77,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
     token_endpoint: str
     client: RegisteredClient
     resource: str
-    access_token: str
+    access_token: str = ""
     refresh_token: str = ""
     expires: float = 0.0
     """Seconds since the epoch; 0 if unknown."""
@@ -178,27 +178,17 @@ class OAuthClient:
             "redirect_uri": attempt.redirect,
             "code_verifier": attempt.verifier,
         }
-        endpoint, client = attempt.server.token_endpoint, attempt.client
-        granted = await self._granted(endpoint, client, attempt.resource, form)
-        return StoredSignIn(
-            token_endpoint=endpoint,
-            client=client,
+        about = StoredSignIn(
+            token_endpoint=attempt.server.token_endpoint,
+            client=attempt.client,
             resource=attempt.resource,
-            access_token=granted.access_token,
-            refresh_token=granted.refresh_token or "",
-            expires=_expiry(granted),
         )
+        return await self._granted(about, form)
 
     async def refresh(self, stored: StoredSignIn) -> StoredSignIn:
         """Raises `ExpiredGrant` if the user must sign in again, else `OAuthProblem`."""
         form = {"grant_type": "refresh_token", "refresh_token": stored.refresh_token}
-        granted = await self._granted(stored.token_endpoint, stored.client, stored.resource, form)
-        return msgspec.structs.replace(
-            stored,
-            access_token=granted.access_token,
-            refresh_token=granted.refresh_token or stored.refresh_token,
-            expires=_expiry(granted),
-        )
+        return await self._granted(stored, form)
 
     async def _protected_resource(self) -> tuple[ProtectedResource | None, str]:
         """The server's metadata, and its challenge. Servers of 2025-03 have no metadata."""
@@ -285,22 +275,28 @@ class OAuthClient:
             scope = f"{scope} {offline}"
         return scope if len(scope) <= LONGEST_SCOPE and scope.isprintable() else ""
 
-    async def _granted(
-        self, endpoint: str, client: RegisteredClient, resource: str, form: Mapping[str, str]
-    ) -> _Granted:
-        fields = {**form, "client_id": client.client_id, "resource": resource}
-        headers = {}
+    async def _granted(self, stored: StoredSignIn, form: Mapping[str, str]) -> StoredSignIn:
+        """The sign-in with the tokens that this form gets."""
+        client, headers = stored.client, {}
+        fields = {**form, "client_id": client.client_id, "resource": stored.resource}
         if client.client_secret and client.token_endpoint_auth_method == "client_secret_basic":
             pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
             headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         elif client.client_secret:
             fields["client_secret"] = client.client_secret
-        status, _, body = await self._requests.send("POST", endpoint, headers, form=fields)
+        status, _, body = await self._requests.send(
+            "POST", stored.token_endpoint, headers, form=fields
+        )
         if status == 200:
             granted = _decoded(body, _Granted, "tokens")
             usable = granted.token_type.lower() == "bearer" and _is_token(granted.access_token)
             if usable and (not granted.refresh_token or _is_token(granted.refresh_token)):
-                return granted
+                return msgspec.structs.replace(
+                    stored,
+                    access_token=granted.access_token,
+                    refresh_token=granted.refresh_token or stored.refresh_token,
+                    expires=time.time() + granted.expires_in if granted.expires_in else 0.0,
+                )
             raise OAuthProblem("The authorization server sent no usable token.")
         code = _error_code(body)
         kind = ExpiredGrant if code in ("invalid_grant", "invalid_client") else OAuthProblem
@@ -325,10 +321,6 @@ def _error_code(body: bytes) -> str:
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return ""
     return code if _SAFE_CODE.fullmatch(code) else ""
-
-
-def _expiry(granted: _Granted) -> float:
-    return time.time() + granted.expires_in if granted.expires_in else 0.0
 
 
 def _is_token(text: str) -> bool:

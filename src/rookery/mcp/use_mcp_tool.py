@@ -62,12 +62,8 @@ def normalised(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"type": "object", **_plain({**top, "type": "object"})}
 
 
-def problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+def problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
     """Obvious errors in the arguments; the server checks the rest."""
-    return list(_problems(arguments, schema))
-
-
-def _problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
     properties = schema.get("properties")
     fields = properties if isinstance(properties, dict) else {}
     required = schema.get("required")
@@ -358,8 +354,8 @@ def _no_tool(server: str, name: str, tools: Sequence[ToolOffer]) -> BadArguments
 
 
 def _check(server: str, tool: ToolOffer, arguments: dict[str, Any]) -> None:
-    if wrongs := problems(arguments, tool.schema):
-        raise BadArguments(f"{' '.join(wrongs)}\n{describe(server, [tool])}")
+    if wrongs := " ".join(problems(arguments, tool.schema)):
+        raise BadArguments(f"{wrongs}\n{describe(server, [tool])}")
 
 
 def _describe_one(tool: ToolOffer) -> str:

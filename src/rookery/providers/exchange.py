@@ -222,43 +222,32 @@ def _origin(url: str) -> tuple[str, str, int | None]:
 
 
 def _network_failure(error: HttpFailure, to: Addressee) -> ProviderError:
-    """The failure for a network error."""
     from rookery.providers.provider_errors import plain, redacted
 
     reason = plain(redacted(str(error), to.secret), 300) or "no reason was given"
-    if error.kind == "offline" and (tls := _tls_error(error)):
-        why = getattr(tls, "verify_message", "") or tls.reason or reason
-        return ProviderError(
-            f"No secure connection to {to.host}: its certificate or its answer was not "
-            f"accepted ({why}).",
-            kind=FailureKind.REJECTED,
-        )
+    kind = FailureKind.REJECTED
     match error.kind:
+        case "offline" if tls := _tls_error(error):
+            why = getattr(tls, "verify_message", "") or tls.reason or reason
+            said = (
+                f"No secure connection to {to.host}: its certificate or its answer was not "
+                f"accepted ({why})."
+            )
         case "offline":
-            return ProviderError(
-                f"{to.host} cannot be reached. {_likely_cause(to, reason)}",
-                kind=FailureKind.OFFLINE,
-            )
+            said = f"{to.host} cannot be reached. {_likely_cause(to, reason)}"
+            kind = FailureKind.OFFLINE
         case "proxy":
-            return ProviderError(
-                f"The proxy {_proxy()} refused the request: {reason}.",
-                kind=FailureKind.REJECTED if "407" in reason else FailureKind.OFFLINE,
-            )
+            said = f"The proxy {_proxy()} refused the request: {reason}."
+            kind = kind if "407" in reason else FailureKind.OFFLINE
         case "not HTTP":
-            return ProviderError(
-                f"The server at {to.host} is not a provider: {reason}.",
-                kind=FailureKind.MISPLACED,
-            )
+            said = f"The server at {to.host} is not a provider: {reason}."
+            kind = FailureKind.MISPLACED
         case "dropped":
-            return ProviderError(
-                f"The connection to {to.host} broke before the answer was complete ({reason}).",
-                kind=FailureKind.DROPPED,
-            )
+            said = f"The connection to {to.host} broke before the answer was complete ({reason})."
+            kind = FailureKind.DROPPED
         case "not sent":
-            return ProviderError(
-                f"The request to {to.host} could not be sent: {reason}.",
-                kind=FailureKind.REJECTED,
-            )
+            said = f"The request to {to.host} could not be sent: {reason}."
+    return ProviderError(said, kind=kind)
 
 
 def _likely_cause(to: Addressee, reason: str) -> str:

@@ -253,7 +253,9 @@ class DirectClient:
     async def _connect(self) -> _ServerConnection:
         loop = asyncio.get_running_loop()
         try:
-            tls = await _context_of(self._tls) if self._tls else None
+            tls = None
+            if self._tls:  # others may wait for it, too
+                tls = await asyncio.shield(asyncio.wrap_future(self._tls))
             with anyio.fail_after(self._connect_seconds):
                 _, connection = await loop.create_connection(
                     _ServerConnection,
@@ -272,10 +274,6 @@ class DirectClient:
         self._open.add(connection)
         connection.gone.add_done_callback(lambda _: self._open.discard(connection))
         return connection
-
-
-async def _context_of(tls: Tls) -> ssl.SSLContext:
-    return await asyncio.shield(asyncio.wrap_future(tls))  # others may wait for it, too
 
 
 def _ascii_host(url: str) -> str:

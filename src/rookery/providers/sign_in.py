@@ -14,13 +14,11 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import anyio
 import httpx2
-import msgspec
 from msgspec import Struct
 
 from rookery.core.limits import KIB
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
-from rookery.first_use import prepared
 from rookery.platform.browser_callback import (
     PATIENCE,
     Callback,
@@ -31,7 +29,7 @@ from rookery.platform.browser_callback import (
     wait_for_callback,
 )
 from rookery.providers.http_by_proxy import client_of_environment
-from rookery.providers.wire_format import beginning
+from rookery.providers.wire_format import beginning, json_or_text, table, words
 
 BASE_URL = "https://openrouter.ai/api/v1"
 EXCHANGE_SECONDS = 30.0
@@ -109,7 +107,7 @@ async def exchanged(attempt: SignIn, code: str) -> str:
         raise SettingsError(f"{host} cannot be reached ({reason}). {AGAIN}") from error
     if status == 403:
         raise SettingsError(f"{host} did not accept the code. {AGAIN}")
-    key = _key_in(answer) if status == 200 else ""
+    key = words(table(json_or_text(answer)).get("key")) if status == 200 else ""
     if not key:
         raise SettingsError(f"{host} sent no key (status {status}). {AGAIN}")
     return key
@@ -122,14 +120,3 @@ async def _post(url: str, body: Mapping[str, str]) -> tuple[int, bytes]:
         http.stream("POST", url, json=body) as response,
     ):
         return response.status_code, await beginning(response.aiter_bytes(), LARGEST)
-
-
-class _GrantedKey(Struct):
-    key: str
-
-
-def _key_in(answer: bytes) -> str:
-    try:
-        return msgspec.json.decode(answer, type=prepared(_GrantedKey)).key
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""

@@ -28,7 +28,7 @@ from rookery.errors import ProviderError, SettingsError
 from rookery.first_use import prepared
 from rookery.providers.exchange import Endpoint, Question, Sign, WireProvider, unsigned
 from rookery.providers.registry import is_loopback
-from rookery.providers.wire_format import bearer, beginning
+from rookery.providers.wire_format import bearer, beginning, json_or_text, table
 
 headers = bearer
 _CLAUDE = "vertex-2023-10-16"
@@ -249,7 +249,7 @@ class GoogleTokens:
                 f"Cannot get a token: {self._place} cannot be reached ({type(error).__name__}).",
                 kind=FailureKind.OFFLINE,
             ) from error
-        answer = _object(data)
+        answer = table(json_or_text(data))
         if status >= 400:
             raise self._refused(status, answer)
         return answer
@@ -271,14 +271,6 @@ class GoogleTokens:
             kind=FailureKind.BAD_KEY,
             status=status,
         )
-
-
-def _object(data: bytes) -> Mapping[str, Any]:
-    try:
-        value = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _grant(credentials: GoogleCredentials) -> dict[str, str]:

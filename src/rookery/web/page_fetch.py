@@ -149,8 +149,8 @@ class PageFetcher:
     ) -> httpx2.Response:
         url = httpx2.URL(address.url)
         host = url.netloc.decode("ascii")
-        *others, last = addresses
-        for each in (*others, last):
+        failure: Exception = AssertionError("no address")
+        for each in addresses:
             request = client.build_request(
                 "GET",
                 url.copy_with(host=each),
@@ -159,10 +159,9 @@ class PageFetcher:
             )
             try:
                 return await client.send(request, stream=True)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout):
-                if each == last:
-                    raise
-        raise AssertionError
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                failure = error
+        raise failure
 
     def _client(self, address: WebAddress, proxy: str) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(
