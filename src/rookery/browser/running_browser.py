@@ -156,7 +156,6 @@ class RunningBrowser:
         await self.page.watch(self.context)
 
     async def replace_page(self) -> None:
-        """Replace the page by a new one."""
         useless = self.page.page
         self._expected = True
         try:

@@ -60,7 +60,6 @@ def parse_file_command(entry: str) -> FileCommand:
 
 
 def for_file(template: str, path: str) -> str:
-    """The command for one file."""
     name = f"./{path}" if path.startswith("-") else path
     return template.replace(FILE, shlex.quote(name))
 

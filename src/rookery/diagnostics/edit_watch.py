@@ -53,8 +53,6 @@ STILL_FAILING = "Some checks still fail:\n{}"
 
 
 class WatchParts(Struct, frozen=True, kw_only=True):
-    """What the watch of a task works with."""
-
     settings: Settings
     log: TaskLog
     files: Files

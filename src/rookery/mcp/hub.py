@@ -141,7 +141,6 @@ class McpHub:
         return prompt_text(await self.server(command.server).prompt(command.prompt.name, arguments))
 
     def retire(self) -> None:
-        """End every server."""
         for server in self._servers.values():
             server.retire()
 

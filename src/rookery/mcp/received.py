@@ -48,7 +48,6 @@ class Flood:
         self._messages = self._bytes = 0
 
     def add(self, size: int) -> None:
-        """Count one more message."""
         self._start_window()
         self._messages += 1
         self._bytes += size

@@ -103,7 +103,6 @@ class McpServer:
 
     @property
     def withheld(self) -> bool:
-        """Whether it must not be started."""
         return self._withheld is not None
 
     @property
@@ -331,7 +330,6 @@ class McpServer:
         return self._records.agreements.missing(self.definition)
 
     def agree(self) -> None:
-        """Store the user's approval of its definition."""
         self._records.agreements.agree(self.definition)
 
     def _check_approved(self) -> None:

@@ -104,7 +104,6 @@ class NamedFiles:
         self._pins.started(self._server, now)
 
     def accept(self) -> None:
-        """Accept the files as they are now."""
         self._pins.started(self._server, self._now())
 
     def _known(self) -> dict[str, str]:

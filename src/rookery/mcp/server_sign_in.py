@@ -100,7 +100,7 @@ class Credentials:
     def failure(self) -> ServerFailure:
         """The server rejected the request. The next one uses what is stored then."""
         self.needed, self._loaded = True, False
-        return ServerFailure(f"It wants you to sign in. {how_to_sign_in(self._server)}")
+        return ServerFailure(f"It wants you to sign in. Run: {NAME} mcp login {self._server.name}")
 
     async def _refresh(self) -> None:
         """Refresh the tokens; the user must sign in again if that is refused. Another process may
@@ -186,7 +186,7 @@ async def sign_in(
             redirect = f"http://127.0.0.1:{port_of(listener)}{CALLBACK}"
             client = OAuthClient(server)
             attempt = await client.authorize(redirect)
-            tell(f"{server.name} uses the sign-in of {host_of(attempt.server.issuer)}.")
+            tell(f"{server.name} uses the sign-in of {web_address(attempt.server.issuer).host}.")
             found = await wait_for_callback(
                 listener, attempt.page, _Visit(attempt), tell, typed=typed, patience=patience
             )
@@ -196,19 +196,6 @@ async def sign_in(
     except OAuthProblem as error:
         raise SettingsError(f"{str(error).rstrip('.')}. {NOTHING}") from error
     return await anyio.to_thread.run_sync(tokens.put, entry_of(server), stored.encode())
-
-
-def sign_out(server: ServerDefinition, tokens: TokenKeeper) -> bool:
-    """Forget the tokens. Returns whether there were any. Raises `SettingsError`."""
-    return tokens.forget(entry_of(server))
-
-
-def how_to_sign_in(server: ServerDefinition) -> str:
-    return f"Run: {NAME} mcp login {server.name}"
-
-
-def host_of(issuer: str) -> str:
-    return web_address(issuer).host
 
 
 def entry_of(server: ServerDefinition) -> str:

@@ -82,7 +82,6 @@ class ShownProgress:
             self._show(f"{progress:g}{of}{text}\n")
 
     def status(self, text: str) -> None:
-        """Show the status of a task."""
         if text != self._last and self._is_due():
             self._last = text
             self._show(f"{visible_line(text, LONGEST_PROGRESS)}\n")
@@ -105,7 +104,6 @@ async def call_as_task(
     watchers: Watchers,
     shown: ShownProgress,
 ) -> "CallToolResult":
-    """Call a tool as a task and wait for its result."""
     from mcp_types import (
         CallToolRequest,
         CallToolRequestParams,

@@ -57,7 +57,6 @@ PROVIDER = AnthropicProvider
 
 
 def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified") -> dict[str, Any]:
-    """The request in the provider's format."""
     turns = sendable(request.turns, SOURCE, images=model.images)
     messages = [_message(turn) for turn in turns]
     system = [{"type": "text", "text": request.system}] if request.system.strip() else []
@@ -86,7 +85,6 @@ def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified"
 
 
 def reasoning(model: ModelInfo, effort: Effort, max_tokens: int) -> dict[str, Any]:
-    """The fields that ask for reasoning."""
     if model.thinking:
         return _adaptive(effort)
     if takes_budget(model) and (budget := _budget(effort, max_tokens)):
@@ -162,8 +160,6 @@ def _result(result: ToolResult) -> str | list[dict[str, Any]]:
 
 
 class MessageReading:
-    """Converts the provider's stream to chunks."""
-
     def __init__(self, model: ModelInfo) -> None:
         self._model = model
         self._usage = Usage()

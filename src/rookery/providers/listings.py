@@ -65,8 +65,6 @@ _NO_LIST = {
 
 
 class ListRequest(Struct, frozen=True, kw_only=True):
-    """A request for the list of one provider."""
-
     provider: str
     base_url: str
     key: str = ""

@@ -129,7 +129,6 @@ class _CachedProbes(Struct, frozen=True, kw_only=True):
 
 
 def probed_model(file: Path, address: str, model: str) -> ProbedModel:
-    """The stored results for a model."""
     return _read_probes(file).get((address, model)) or ProbedModel(address=address, model=model)
 
 

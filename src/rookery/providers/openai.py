@@ -264,7 +264,6 @@ def body(
     effort: Effort = "unspecified",
     repeated: RepeatedTurns | None = None,
 ) -> dict[str, Any]:
-    """The request in the provider's format."""
     repeated = repeated or RepeatedTurns()
     returns = vendor.returns_reasoning and model.thinking
     source = SOURCE if vendor.keeps_reasoning or returns else ""

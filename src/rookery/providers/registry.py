@@ -256,7 +256,6 @@ def _connected(
 
 
 def wire_module(name: str) -> Any:
-    """The module of a provider's wire format."""
     return import_module(f"rookery.providers.{PROVIDERS[name].module}")
 
 

@@ -52,7 +52,6 @@ PROVIDER = ResponsesProvider
 
 
 def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified") -> dict[str, Any]:
-    """The request in the provider's format."""
     turns = sendable(request.turns, SOURCE, images=model.images)
     items = [item for turn in turns for item in _items(turn)]
     payload: dict[str, Any] = {
@@ -134,8 +133,6 @@ def _part(block: Text | Image) -> dict[str, Any]:
 
 
 class ResponseReading:
-    """Converts the provider's stream to chunks."""
-
     def __init__(self, model: ModelInfo) -> None:
         self._model = model
         self._announced: set[int] = set()

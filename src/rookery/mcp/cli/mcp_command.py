@@ -133,10 +133,11 @@ def login_command(name: str, workspace: Path) -> int:
 def logout_command(name: str, workspace: Path) -> int:
     """Forget the sign-in to a server. The server is not notified."""
     from rookery.mcp.hub import overview
-    from rookery.mcp.server_sign_in import sign_out
+    from rookery.mcp.server_sign_in import entry_of
 
     found, _ = overview(**_overview_options(workspace))
-    gone = sign_out(_named(name, found), TokenStore(find_places(os.environ).mcp_tokens))
+    tokens = TokenStore(find_places(os.environ).mcp_tokens)
+    gone = tokens.forget(entry_of(_named(name, found)))
     print(visible_line(f"{'Signed out of' if gone else 'You were not signed in to'} {name}."))
     return 0
 

@@ -58,7 +58,6 @@ SHORTEST_KEY = 25
 
 
 def key_variable(provider: str, environ: Mapping[str, str]) -> str:
-    """The environment variable with a provider's key."""
     usual, other = _VARIABLES[provider], OTHER_KEY_VARIABLES.get(provider, "")
     return other if environ.get(other) and not environ.get(usual) else usual
 
@@ -116,7 +115,6 @@ def known_provider(given: str, known: Collection[str] = tuple(_VARIABLES)) -> st
 
 
 def _asked_provider(keys_file: Path) -> str:
-    """Ask which provider's key to store."""
     for number, provider in enumerate(COMMON, 1):
         source = _standing(provider, os.environ, keys_file).source
         print(f"{number:>3}  {provider:<12}{f'key {source}' if source else ''}".rstrip())
@@ -238,8 +236,6 @@ def _which_to_log_out(keys_file: Path) -> str:
 
 
 class _KeyStatus(Struct, frozen=True, kw_only=True):
-    """Whether a provider has a key, and where it comes from."""
-
     provider: str
     source: str | None
     variable: str
