@@ -9,17 +9,16 @@ from hypothesis import given
 import llm_server
 from llm_server import say, status
 from llm_server.parts import event
-from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
+from rookery.core.blocks import Image, Thinking, ToolCall, ToolResult
 from rookery.core.folds.history import Turn
 from rookery.core.limits import Effort, FailureKind
-from rookery.engine.ports.model import ModelInfo, ModelRequest, ToolSpec
+from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import bedrock
 from rookery.providers.catalogue import find_model, known_models, takes_budget
 from rookery.providers.wire_format import IMAGE_LEFT_OUT, decode_event, encode_body
-from support.talks import talks
+from support.talks import READ, model, talks, text, user
 
 PICTURE = Image(media_type="image/jpg", data="aGk=")
-READ = ToolSpec("read_file", "Read a file.", {"type": "object", "properties": {}})
 CLAUDE = find_model("bedrock", "us.anthropic.claude-sonnet-4-6", {})
 NOVA = find_model("bedrock", "us.amazon.nova-pro-v1:0", {})
 LLAMA = ModelInfo(id="us.meta.llama4-maverick-17b-instruct-v1:0", provider="bedrock")
@@ -35,20 +34,8 @@ def converse() -> Any:
     return service.operation_model("ConverseStream").input_shape
 
 
-def user(*blocks: Block) -> Turn:
-    return Turn("user", blocks)
-
-
-def model(*blocks: Block) -> Turn:
-    return Turn("assistant", blocks)
-
-
 def asked(*turns: Turn, **more: Any) -> ModelRequest:
     return ModelRequest(system="Be brief.", turns=turns, tools=[READ], **more)
-
-
-def text(words: str) -> Text:
-    return Text(text=words)
 
 
 TALK = (

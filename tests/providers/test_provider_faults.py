@@ -15,10 +15,9 @@ from msgspec.structs import replace
 import llm_server
 from llm_server import LlmServer, html, keepalives, nobody_home, redirect, say, status, trailing
 from llm_server.parts import event
-from rookery.core.blocks import Text
-from rookery.core.folds.history import Turn
+from providers.conftest import HELLO, at
 from rookery.core.limits import FailureKind, Limits
-from rookery.engine.ports.model import ModelRequest, SilenceChunk, StopChunk, TextChunk
+from rookery.engine.ports.model import SilenceChunk, StopChunk, TextChunk
 from rookery.errors import ProviderError
 from rookery.providers.registry import open_provider
 
@@ -30,7 +29,6 @@ on_each_wire = pytest.mark.parametrize("wire", WIRES)
 on_each_framing = pytest.mark.parametrize("wire", ["openai", "bedrock"])
 """For what the connection or the reader of its events decides; all but Amazon send lines."""
 
-HELLO = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Hello"),))])
 SHORT = Limits(first_byte_seconds=0.2, idle_seconds=0.2, progress_seconds=0.8)
 
 
@@ -571,8 +569,7 @@ def _elsewhere(url: str) -> str:
 
 
 def _provider(wire: str, url: str, limits: Limits | None = None) -> Any:
-    base_url = url if wire in ("anthropic", "bedrock") else f"{url}/v1"
-    return open_provider(wire, model="m", base_url=base_url, api_key=KEY, limits=limits)
+    return open_provider(wire, model="m", base_url=at(url, wire), api_key=KEY, limits=limits)
 
 
 async def _words(provider: Any) -> str:

@@ -1,16 +1,18 @@
 """Our turns in each wire format: the request bodies, validated like the providers do."""
 
+import os
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from llm_server import say
-from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult
-from rookery.core.folds.history import Turn
-from rookery.engine.ports.model import ModelInfo, ModelRequest, ToolSpec
+from rookery.core.blocks import Thinking, ToolCall, ToolResult
+from rookery.core.facts import Event, Reminded, Rewound, TaskOpened
+from rookery.core.folds.history import Turn, history
+from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import anthropic, gemini, openai, responses
 from rookery.providers.vendors import vendor_of
 from rookery.providers.wire_format import IMAGE_LEFT_OUT, decode_event, encode_body, safe_id
@@ -20,23 +22,11 @@ from support.provider_validators import (
     validate_gemini,
     validate_responses,
 )
-from support.talks import PICTURE, talks
+from support.sample_logs import ANY_LOG, log
+from support.talks import PICTURE, READ, model, talks, text, user
 
-READ = ToolSpec("read_file", "Read a file.", {"type": "object", "properties": {}})
 SEES = ModelInfo(id="m", provider="anthropic", images=True, caching=True, thinking=True)
 BLIND = ModelInfo(id="m", provider="anthropic")
-
-
-def user(*blocks: Block) -> Turn:
-    return Turn("user", blocks)
-
-
-def model(*blocks: Block) -> Turn:
-    return Turn("assistant", blocks)
-
-
-def text(words: str) -> Text:
-    return Text(text=words)
 
 
 def asked(*turns: Turn, **more: Any) -> ModelRequest:
@@ -357,12 +347,34 @@ def test_different_ids_stay_different(one: str, other: str):
 @settings(deadline=None)
 @given(talk=talks(), info=st.sampled_from([SEES, BLIND]))
 def test_no_provider_would_refuse_any_of_our_histories(talk: list[Turn], info: ModelInfo):
-    request = asked(*talk)
+    accepted_by_all(asked(*talk), info)
+
+
+def accepted_by_all(request: ModelRequest, info: ModelInfo) -> None:
     validate_anthropic(decode_event(encode_body(anthropic.body(request, info))))
     validate_responses(decode_event(encode_body(responses.body(request, info))))
     validate_gemini(decode_event(encode_body(gemini.body(request, info))))
     for vendor in ("openai", "openrouter", "mistral", "deepseek", "roo"):  # all forms of messages
         validate_chat(decode_event(encode_body(chat(request, info, vendor))))
+
+
+@settings(max_examples=1000 if os.environ.get("ROOKERY_TORTURE") else 50, deadline=None)
+@given(ANY_LOG)
+@example(log(Rewound(to=0), Reminded(text="")))
+def test_no_provider_would_refuse_the_history_of_any_prefix_of_any_log(events: list[Event]):
+    opened = log(TaskOpened(text="go"))
+    for end in {0, 1, len(events) // 2, len(events)}:
+        folded = history([*opened, *_after(opened, events[:end])])
+        for info in (SEES, BLIND):
+            accepted_by_all(ModelRequest(system="s", turns=folded), info)
+
+
+def _after(first: list[Event], events: list[Event]) -> list[Event]:
+    """The events renumbered to follow the first ones."""
+    return [
+        Event(first[-1].seq + event.seq, event.sub, first[-1].ts + event.ts, event.fact)
+        for event in events
+    ]
 
 
 @pytest.mark.anyio

@@ -11,10 +11,9 @@ import anyio.abc
 import pytest
 
 from llm_server import LlmServer, nobody_home, say, status
-from rookery.core.blocks import Text
-from rookery.core.folds.history import Turn
+from providers.conftest import HELLO
 from rookery.core.limits import FailureKind
-from rookery.engine.ports.model import ModelRequest, TextChunk
+from rookery.engine.ports.model import TextChunk
 from rookery.errors import ProviderError, SettingsError
 from rookery.providers import vertex
 from rookery.providers.catalogue import find_model
@@ -22,7 +21,6 @@ from rookery.providers.registry import BASE_URLS, open_provider
 from rookery.providers.vertex import GoogleTokens, address, credentials_file, has_credentials
 from support.token_server import TokenServer
 
-HELLO = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Hello"),))])
 HOME = "/v1/projects/p-1/locations/us-east5/publishers/google"
 VARIABLES = """GOOGLE_APPLICATION_CREDENTIALS CLOUDSDK_CONFIG GCE_METADATA_HOST K_SERVICE
     CLOUD_RUN_JOB GAE_ENV GOOGLE_CLOUD_PROJECT GOOGLE_CLOUD_LOCATION VERTEX_ACCESS_TOKEN"""

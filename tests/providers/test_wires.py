@@ -7,6 +7,7 @@ import pytest
 
 import llm_server
 from llm_server import LlmServer, call, gate, no_usage, redacted, say, stop, think, usage
+from providers.conftest import at
 from rookery.core.facts import StopReason, Usage
 from rookery.core.limits import FailureKind
 from rookery.engine.ports.model import (
@@ -39,8 +40,7 @@ async def test_text_arrives_in_order_up_to_the_end(ask, wire: str):
 async def test_the_first_text_arrives_before_the_answer_ends(wire: str, hello: ModelRequest):
     held, received = gate(), ""
     with LlmServer([say("First ", held, "last")]) as server:
-        base = server.url if wire in ("anthropic", "bedrock") else f"{server.url}/v1"
-        provider = open_provider(wire, model="m", base_url=base, api_key="k")
+        provider = open_provider(wire, model="m", base_url=at(server.url, wire), api_key="k")
         with anyio.fail_after(60):
             async with provider.stream(hello) as chunks:
                 async for chunk in chunks:

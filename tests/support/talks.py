@@ -2,10 +2,12 @@
 
 from hypothesis import strategies as st
 
-from rookery.core.blocks import Image, Text, Thinking, ToolCall, ToolResult
+from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.folds.history import Turn
+from rookery.engine.ports.model import ToolSpec
 
 PICTURE = Image(media_type="image/png", data="aGk=")
+READ = ToolSpec("read_file", "Read a file.", {"type": "object", "properties": {}})
 
 ids = st.sampled_from(["c1", "c2", "c:3", "x" * 90])
 said = st.text(max_size=6) | st.sampled_from(["", " ", "\n", "\ud800"])
@@ -15,6 +17,18 @@ thoughts = st.builds(
     signature=st.sampled_from(["", "{}", "[]", "x", '{"text":[[1,2,"S"]]}', '{"call":"S"}']),
     source=st.sampled_from(["", "anthropic", "openai", "responses", "gemini", "bedrock"]),
 )
+
+
+def user(*blocks: Block) -> Turn:
+    return Turn("user", blocks)
+
+
+def model(*blocks: Block) -> Turn:
+    return Turn("assistant", blocks)
+
+
+def text(words: str) -> Text:
+    return Text(text=words)
 
 
 @st.composite
