@@ -1,13 +1,24 @@
 """The steps of a plan, as a to-do list."""
 
 import hashlib
+import json
 
-from rookery.core.facts import Todo
+from msgspec.structs import replace
+
+from rookery.core.asks import AskKind
+from rookery.core.facts import Asked, Todo
+from rookery.core.modes import Level
 from rookery.first_use import lazy_pattern
 
 MOST_STEPS = 100
 BARE_ANSWERS = frozenset({"y", "yes", "ok", "go", "n", "no", *"123456789"})
 """Words and digits that neither say how to carry a plan out nor what to change in it."""
+PLAN_ANSWERS = {
+    "Carry it out, and ask before each change": Level.ASK,
+    "Carry it out, and edit files without asking": Level.EDITS,
+    "Carry it out without asking": Level.AUTO,
+}
+"""The answers that approve a plan, with the level that each carries it out with."""
 _COMMENT = "{comment}\n\nThis is about my version of the plan:\n\n{plan}"
 _FENCE = ("```", "~~~")
 _BOX = lazy_pattern(r"\s*(?:[-*+]|\d+[.)])\s+\[[ xX~-]\]\s+(\S.*)")
@@ -28,6 +39,14 @@ def plan_steps(markdown: str) -> tuple[Todo, ...]:
 def comment_on(plan: str, comment: str, *, proposed: str) -> str:
     """The comment for the model, with the user's version of the plan if they edited it."""
     return comment if plan == proposed else _COMMENT.format(comment=comment, plan=plan)
+
+
+def as_followup(asked: Asked) -> Asked:
+    """The question about a plan for clients that know follow-up questions only. One of the
+    suggested answers approves it, any other is a comment."""
+    question = f"Carry out this plan?\n\n{asked.plan}"
+    text = json.dumps({"question": question, "suggest": [*PLAN_ANSWERS]}, ensure_ascii=False)
+    return replace(asked, ask=AskKind.FOLLOWUP, text=text)
 
 
 def _outside_code(markdown: str) -> list[str]:

@@ -191,8 +191,9 @@ class Dialogue:
     @property
     def only_awaits_message(self) -> bool:
         """Whether the only open question is what to do next, which is asked again when the task
-        is reopened."""
-        return bool(self._open) and all(q.ask in ASKED_AGAIN for q, _ in self._open.values())
+        is reopened. A plan waits for an approval."""
+        waiting = [question for question, _ in self._open.values()]
+        return bool(waiting) and all(q.ask in ASKED_AGAIN and not q.plan for q in waiting)
 
     async def ask(
         self,

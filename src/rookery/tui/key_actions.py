@@ -11,11 +11,12 @@ from rookery.core.asks import AskKind
 from rookery.core.commands import SwitchApproval, SwitchMode
 from rookery.core.facts import Asked
 from rookery.core.modes import GUARD, Level, next_level
+from rookery.core.plans import PLAN_ANSWERS
 from rookery.core.queries import AskModes, AskPermissions
 from rookery.errors import CommandRejected
 from rookery.protocol.attend import Fate, RunEnd, Say
 from rookery.tui.own_commands import run_command
-from rookery.tui.question_page import PLAN_ANSWERS, has_key_problem
+from rookery.tui.question_page import has_key_problem
 from rookery.tui.rows.lines import RowKind
 from rookery.tui.session_view import BUSY, OpenQuestion
 from rookery.tui.status_updates import REWIND_AGAIN, STOP_AGAIN
@@ -135,8 +136,7 @@ class KeyActions(TaskController):
 
     async def answer_plan(self, question: OpenQuestion, shown: Asked, answer: str) -> None:
         """Approve the plan as it is shown, or open it in the user's editor."""
-        level = PLAN_ANSWERS[answer]
-        if level:
+        if level := PLAN_ANSWERS.get(answer):
             approved = question.answer(Say("message", shown.plan, level=level))
             await self._questions.answer(question, approved)
         else:

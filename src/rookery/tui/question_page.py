@@ -22,7 +22,7 @@ from rookery.core.asks import (
 )
 from rookery.core.facts import Asked
 from rookery.core.limits import MEANS_BAD_KEY
-from rookery.core.modes import Level
+from rookery.core.plans import PLAN_ANSWERS
 from rookery.core.text.terminal_text import approvable, harmless, plainly_visible, visible_line
 from rookery.protocol.codec import OfferedAnswer, ceiling, followup, suggestions
 from rookery.tui.rows.lines import TAB, Piece, as_pieces, indented, text_pieces, wrapped
@@ -59,18 +59,14 @@ class QuestionPage(Struct, frozen=True, kw_only=True):
     """Each key with its label."""
 
 
-PLAN_ANSWERS: dict[str, Level | None] = {
-    "Carry it out, and ask before each change": Level.ASK,
-    "Carry it out, and edit files without asking": Level.EDITS,
-    "Carry it out without asking": Level.AUTO,
-    "Open it in my editor first": None,
-}
-"""The answers to a plan, with the level that each approves it with."""
+EDIT_THE_PLAN = "Open it in my editor first"
 
 
 def options_of(asked: Asked) -> list[OfferedAnswer]:
     """The answers to choose from: of a plan, or those that the model suggests."""
-    return [*map(OfferedAnswer, PLAN_ANSWERS)] if asked.plan else suggestions(asked.text)
+    if asked.plan:
+        return [*map(OfferedAnswer, PLAN_ANSWERS), OfferedAnswer(EDIT_THE_PLAN)]
+    return suggestions(asked.text)
 
 
 def has_panel(asked: Asked) -> bool:

@@ -9,7 +9,12 @@ import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
+from rookery.core.commands import SwitchApproval
 from rookery.core.facts import Answered, TaskOpened
+from rookery.core.modes import Level
+from rookery.core.queries import AskRest
+from rookery.manager.sessions.session_summary import SessionSummary
+from rookery.protocol.codec import followup
 from support.manager_project import IMPATIENT, SPEAKS_LONG, WRITES, Project, kill
 from support.text_process import PLAINLY
 
@@ -200,3 +205,41 @@ async def test_a_model_failure_is_shown_and_can_be_retried_at_once(project: Proj
                 await watched.at(session_id, "error")
                 await watched.until(session_id, lambda _: not project.processes())
             await watched.supervisor.remove(session_id)
+
+
+PLANS = """\
+- say: Which?
+  calls:
+  - {tool: ask_followup_question, arguments: {question: Which, follow_up: [{text: a}, {text: b}]}}
+- calls: [{tool: present_plan, arguments: {plan: "- [ ] One"}}]
+- calls: [{tool: present_plan, arguments: {plan: "- [ ] Two"}}]
+- calls: [{tool: write_to_file, arguments: {path: made.txt, content: "one\\n"}}]
+- say: Done.
+"""
+
+
+async def test_a_plan_is_a_question_and_an_offered_answer_carries_it_out(project: Project):
+    async with project.supervised() as watched:
+        supervisor = watched.supervisor
+        session_id = await supervisor.start(project.start_options(PLANS))
+        await watched.at(session_id, "waiting_input")
+        host = await supervisor.find(session_id).host(reopen=False)
+        await host.send(SwitchApproval(task_id=session_id, level=Level.PLAN))
+        for said, plan in (("a", "One"), ("Shorter, please.", "Two")):
+            asked = await watched.asked(session_id)
+            await supervisor.send(session_id, said, ask_ts=asked)
+            await watched.until(session_id, lambda shown, plan=plan: plan in _question(shown))
+            assert watched.state(session_id) == "waiting_input"
+        assert not await host.query(AskRest())
+        carry_out = "Carry it out, and edit files without asking"
+        await supervisor.send(session_id, carry_out, ask_ts=await watched.asked(session_id))
+        await watched.at(session_id, "completed")
+    assert (project.path / "made.txt").read_text() == "one\n"
+    answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
+    said = [(each.text, each.level) for each in answers]
+    assert said[1:] == [("Shorter, please.", None), ("- [ ] Two", Level.EDITS)]
+
+
+def _question(shown: SessionSummary) -> str:
+    asked = shown.record.pending_ask
+    return followup(asked.text)[0] if asked else ""

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, SelectIntent, Speak
 from rookery.core.facts import ChildBegan
 from rookery.core.message import Message
+from rookery.core.plans import PLAN_ANSWERS
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, SettingsError
 from rookery.faults import kp
@@ -139,12 +140,15 @@ class SessionConversation:
         task, row = self._question(order.ask_ts)
         if terms.digest not in (None, row.digest):
             raise CommandRejected(NOT_AS_SHOWN)
+        said = order.message.text
+        level = PLAN_ANSWERS.get(said) if row.ask_id in task.plans else None
         await self._send(
             Answer(
                 task_id=task.task_id,
                 ask_id=row.ask_id,
                 reply=order.reply,
-                text=order.message.text,
+                text="" if level else said,
+                level=level,
                 images=images_of(order.message),
                 digest=row.digest,
                 always=terms.always,

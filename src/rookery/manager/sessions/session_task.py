@@ -12,11 +12,21 @@ from pathlib import Path
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
-from rookery.core.facts import Answered, ChildBegan, Event, TaskFailed, TaskReopened, ToolFinished
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    ChildBegan,
+    Event,
+    TaskFailed,
+    TaskReopened,
+    ToolFinished,
+)
 from rookery.core.folds.view import View, changes, see
 from rookery.core.message import Message, newest_first
+from rookery.core.plans import as_followup
 from rookery.errors import CommandRejected, first_error
 from rookery.manager.sessions.session_events import (
     ActivityEvent,
@@ -68,6 +78,8 @@ class FollowedTask:
         self.reopened_at = 0
         """Sequence number of the event that last reopened the task."""
         self.failed_with = ""
+        self.plans: set[str] = set()
+        """The questions about a plan, by id."""
         self._lasting = View()
         self._report = ProcessReport(generation=0)
 
@@ -109,6 +121,7 @@ class FollowedTask:
         self.view, self._lasting = stored.view, stored._lasting
         self.children, self.subtasks = stored.children, stored.subtasks
         self.resumed_with, self.failed_with = stored.resumed_with, stored.failed_with
+        self.plans = stored.plans
         self.reopened_at = stored.reopened_at
 
     def follow_process(self, generation: int, *, new_task: bool = False) -> None:
@@ -143,6 +156,9 @@ class FollowedTask:
         return ActivityEvent(generation=event.generation, ts=event.ts)
 
     def _apply(self, event: Event) -> None:
+        if isinstance(event.fact, Asked) and event.fact.plan:
+            self.plans.add(event.fact.ask_id)
+            event = replace(event, fact=as_followup(event.fact))
         self.view = see(self.view, event)
         if event.fact.lasting:
             self._lasting = self.view
