@@ -20,7 +20,7 @@ from rookery.engine.ports.model import (
 )
 from rookery.providers.catalogue import find_model
 from rookery.providers.openai import ChatReading
-from rookery.providers.registry import open_provider
+from rookery.providers.registry import PROVIDERS, open_provider
 
 pytestmark = pytest.mark.anyio
 
@@ -34,6 +34,13 @@ async def test_text_arrives_in_order_up_to_the_end(ask, wire: str):
     assert received.text == "One two."
     assert received.stops == [StopChunk(StopReason.END)]
     assert received.chunks[-1] == StopChunk(StopReason.END)
+
+
+async def test_an_answer_of_every_named_provider_is_read(ask):
+    for name in PROVIDERS:
+        received = await ask(name, [say("One.")])
+        assert (received.text, received.error) == ("One.", None), name
+        assert received.stops == [StopChunk(StopReason.END)], name
 
 
 @on_each_wire
