@@ -117,6 +117,11 @@ SHAPES = [
         f"{HELLO}</parameter>\n</function>",
         [("write_to_file", {"path": "a.py", "content": HELLO})],
     ),
+    (
+        "<function=write_to_file>\n<parameter=path>\na.py\n</parameter>\n<parameter=content>\n"
+        "print('</parameter>')\n</parameter>\n</function>",
+        [("write_to_file", {"path": "a.py", "content": "print('</parameter>')\n"})],
+    ),
     # Anthropic, MiniMax, DeepSeek V3.2
     (
         '<function_calls>\n<invoke name="read_file">\n<parameter name="path">a.txt</parameter>\n'
