@@ -16,104 +16,27 @@ from support.hostile_repositories import programs
 
 NOT_ALLOWED = "Not interactive: this needs approval"
 
-SHELL_TEXTS = {
+NOT_UNDERSTOOD = {
     "newline": "ls\ntouch M",
     "carriage return": "ls\rtouch M",
-    "background": "ls & touch M",
     "process substitution": "cat <(touch M)",
-    "output substitution": "ls >(touch M)",
     "command substitution": "echo $(touch M)",
-    "backtick": "echo `touch M`",
-    "prompt expansion": "x='$(touch M)'; echo ${x@P}",
-    "indirect expansion": "x=y; echo ${!x}$(touch M)",
-    "zsh equals": "ls =(touch M)",
-    "substitution as program": "$(echo touch) M",
-    "backslash before quote": "echo 'a\\'; touch M #'",
-    "line continuation": "ls $\\\n(touch M)",
-    "assignment": "X=$(touch M) ls",
-    "arithmetic": "echo $((a[$(touch M)]))",
-    "redirection": "ls > M",
-    "here-document": "cat <<E\n$(touch M)\nE",
-    "cmd caret": "ls ^& touch M",
-    "ansi quotes": "$'touch' M",
     "braces": "{touch,M}",
-    "history": "ls !$(touch M)",
-    "comment": "ls #\ntouch M",
-    "no-break space": "ls\u00a0touch M",
-    "full-width semicolon": "ls \uff1b touch M\n touch M",
-    "null glob": "ls [[:alpha:]]*; eval touch M",
-}
-READERS = {
-    "sort writes": "sort -o M README.md",
-    "sort abbreviated": "sort --outpu=M README.md",
-    "sort program": "sort --compress-program=./evil.sh README.md",
-    "sed writes": "sed -n 'w M' README.md",
-    "sed in place": "sed -i s/a/b/ README.md",
-    "sed executes": "sed '1e touch M' README.md",
-    "find executes": "find . -exec touch M +",
-    "find writes": "find . -fprint M",
-    "find deletes": "find . -name README.md -delete",
-    "git output": "git diff --output=M",
-    "git output apart": "git log --output M",
+    "here-document": "cat <<E\n$(touch M)\nE",
+    "a reader writes": "sort -o M README.md",
+    "a reader executes": "sed '1e touch M' README.md",
+    "a reader executes for files": "find . -exec touch M +",
+    "a reader of the project runs": "rg --pre ./evil.sh needle",
     "git external": "git log -p --ext-diff",
     "git setting": "git -c core.pager=./evil.sh log",
-    "git elsewhere": "git -C / log",
-    "git no index": "git diff --no-index /etc/passwd README.md",
-    "git grep opens": "git grep -O./evil.sh needle",
-    "git upload": "git ls-remote --upload-pack=./evil.sh .",
-    "git branch": "git branch M",
-    "rg pre": "rg --pre ./evil.sh needle",
-    "rg pre attached": "rg --pre=./evil.sh needle",
-    "rg hostname": "rg --hostname-bin=./evil.sh needle",
-    "awk": "awk 'BEGIN { system(\"touch M\") }'",
-    "man": "man -P ./evil.sh ls",
-    "less": "less -o M README.md",
-    "tar": "tar cf M --checkpoint-action=exec=./evil.sh README.md",
-    "xxd": "xxd -r README.md M",
-    "uniq writes": "uniq README.md M",
-    "tree writes": "tree -o M",
-    "tee": "cat README.md | tee M",
-    "split": "split README.md M",
-    "date": "date -s 2000-01-01",
-    "file compiles": "file -C -m README.md",
-    "curl": "curl -o M http://127.0.0.1:9",
+    "wrapper": "sudo -n touch M",
+    "shell": "sh -c 'touch M'",
+    "variable": "export PAGER=./evil.sh && git log",
+    "project code": "pip install .",
+    "like an allowed one": "catx README.md",
+    "sixty commands": " && ".join(["ls"] * 60 + ["touch M"]),
 }
-WRAPPERS = {
-    "env": "env touch M",
-    "sudo": "sudo -n touch M",
-    "nice": "nice touch M",
-    "timeout": "timeout 9 touch M",
-    "xargs": "echo M | xargs touch",
-    "sh": "sh -c 'touch M'",
-    "command": "command touch M",
-    "builtin": "builtin eval 'touch M'",
-    "busybox": "busybox touch M",
-    "export": "export PAGER=./evil.sh && git log",
-    "typeset": "typeset -i PAGER && git log",
-    "variable": "GIT_PAGER=./evil.sh git log",
-}
-PROJECT_CODE = {
-    f"{command.split()[0]} {number}": command
-    for number, command in enumerate(
-        (
-            "pnpm i",
-            "pip install .",
-            "go test",
-            "mvn test",
-            "python3 -c pass",
-            "node -e 1",
-            "ruff check",
-            "git commit -m x",
-            "ping -c 1 127.0.0.1",
-            "nslookup example.invalid",
-        )
-    )
-}
-RULES = {
-    "catx": "catx README.md",
-    "fifty commands": " && ".join(["ls"] * 60 + ["touch M"]),
-}
-ALL = SHELL_TEXTS | READERS | WRAPPERS | PROJECT_CODE | RULES
+"""One of each kind; all of them are in tests/vectors/commands.yaml."""
 UNASKED = {
     "ls": "README.md",
     "cat README.md && ls": "needle",
@@ -134,15 +57,15 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     it comes first in the PATH."""
     world = World(tmp_path_factory.mktemp("commands"))
     programs(world)
-    commands = [text.replace("M", f"{world.marks}/mark") for text in ALL.values()]
+    commands = [text.replace("M", f"{world.marks}/mark") for text in NOT_UNDERSTOOD.values()]
     turns = [[run(command)] for command in (*commands, *UNASKED)]
     path = f"{world.workspace}/bin:.:node_modules/.bin:{os.environ['PATH']}"
     visit = world.visit(*turns, PATH=path, PAGER=f"{world.workspace}/evil.sh")
-    yield Asked(world, visit, dict(zip((*ALL, *UNASKED), visit.results, strict=True)))
+    yield Asked(world, visit, dict(zip((*NOT_UNDERSTOOD, *UNASKED), visit.results, strict=True)))
     remove(world)
 
 
-@pytest.mark.parametrize("which", ALL)
+@pytest.mark.parametrize("which", NOT_UNDERSTOOD)
 def test_commands_that_are_not_understood_need_approval(asked: Asked, which: str):
     assert NOT_ALLOWED in asked.results[which]
 
