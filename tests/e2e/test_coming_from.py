@@ -1,21 +1,22 @@
 """Habits from other agents: every row of `docs/coming-from.md` is run here.
 
 To add a row: write it into a table of the page, then add its first cell to `SCENARIOS` below, with
-`AGENT` for the program's name. The kinds of scenario are `Task`, `Command`, `File`, `Stored`,
-`Call`, `Slash`, `Same` and `Keys`; agents with the same first cell share one.
+`AGENT` for the program's name. The kinds of scenario are `Task`, `Command`, `Answered`, `File`,
+`Stored`, `Call`, `Slash`, `Same` and `Keys`; agents with the same first cell share one.
 """
 
 import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 import pytest
 from msgspec import Struct
 
 from llm_server import LlmServer, finish
+from rookery.cli.foreign_words import FLAGS
 from rookery.cli.main import _SUBCOMMANDS, task
 from rookery.prompting.skills_and_commands import BUILT_IN
 from rookery.protocol.client_commands import SlashLines
@@ -144,9 +145,6 @@ class Same(Struct, frozen=True):
     word: str
     like: str
 
-    def run(self, _: Installed) -> None:
-        assert ALIASES[self.word] == ALIASES.get(self.like, self.like)
-
 
 class Keys(Struct, frozen=True):
     """Keys in the full screen."""
@@ -172,12 +170,16 @@ def _kinds(screen: Play) -> list[str]:
     return [type(each).__name__ for each in screen.host.sent]
 
 
-def _answered(flag: str, sees: str) -> Command:
-    """A flag that is not ours: one sentence says what is."""
-    return Command(f"AGENT -p go {flag}", sees, code=2)
+class Answered(Struct, frozen=True):
+    """A flag that is not ours: one sentence says what is. How it is printed is tested in
+    tests/cli/test_foreign_words.py."""
+
+    flag: str
+    sees: str
 
 
-SCENARIOS: Mapping[str, Task | Command | File | Stored | Call | Slash | Same | Keys] = {
+Run: TypeAlias = Task | Command | File | Stored | Call
+SCENARIOS: Mapping[str, Run | Answered | Slash | Same | Keys] = {
     # command lines
     'AGENT "fix the test"': Task('AGENT -p "fix the test"'),
     'AGENT -p "…"': Task('AGENT -p "go"'),
@@ -205,27 +207,27 @@ SCENARIOS: Mapping[str, Task | Command | File | Stored | Call | Slash | Same | K
     'AGENT --system-prompt "…"': Command(
         "AGENT -p go --system-prompt Hi", "Error: rookery has no --system-prompt. To add", code=2
     ),
-    "AGENT --fallback-model MODEL": _answered("--fallback-model x", "Use --fallback MODEL."),
+    "AGENT --fallback-model MODEL": Answered("--fallback-model", "Use --fallback MODEL."),
     "AGENT --verbose": Task("AGENT -p go --verbose"),
-    "AGENT --mcp-config FILE": _answered("--mcp-config x", "rookery mcp add"),
-    "AGENT --max-budget-usd 5": _answered("--max-budget-usd 5", "ROOKERY_MAX_COST=DOLLARS"),
+    "AGENT --mcp-config FILE": Answered("--mcp-config", "rookery mcp add"),
+    "AGENT --max-budget-usd 5": Answered("--max-budget-usd", "ROOKERY_MAX_COST=DOLLARS"),
     "AGENT update": Command("AGENT update", "rookery"),
     'AGENT exec "…"': Task('AGENT exec "fix it"'),
     'AGENT run "…"': Task('AGENT run "fix it"'),
-    'AGENT run --agent plan "…"': _answered("--agent plan", "Use --mode MODE."),
+    'AGENT run --agent plan "…"': Answered("--agent", "Use --mode MODE."),
     "AGENT login": Command("AGENT login openai", "No key was given", code=2),
     "AGENT auth login": Command("AGENT auth login openai", "No key was given", code=2),
     "AGENT logout": Command("AGENT logout", "With a key: none.", code=2),
     "AGENT status": Command("AGENT -p status", "Did you mean auth status?", code=2),
-    "AGENT --cd FOLDER": _answered("--cd src", "Use -w FOLDER."),
+    "AGENT --cd FOLDER": Answered("--cd", "Use -w FOLDER."),
     "AGENT --image FILE": Task("AGENT -p go --image ../picture.png"),
     **dict.fromkeys(
         ("Task", "spawn_agent", "task"), Call(TWO_AGENTS, "explorer 2 (explorer): done")
     ),
-    "AGENT --search": _answered("--search", "Web search needs no flag."),
+    "AGENT --search": Answered("--search", "Web search needs no flag."),
     "Read @https://…": Task("-p 'Read @https://10.0.0.1/'", sees="10.0.0.1 is a private address"),
-    "AGENT --oss": _answered("--oss", "Use --provider ollama."),
-    "AGENT --json": _answered("--json", "Use --output-format stream-json."),
+    "AGENT --oss": Answered("--oss", "Use --provider ollama."),
+    "AGENT --json": Answered("--json", "Use --output-format stream-json."),
     "AGENT --permission-mode acceptEdits": Task("AGENT -p go --permission-mode acceptEdits"),
     'AGENT --allowedTools "Bash(pytest:*) Edit"': Task(
         "AGENT -p go --allowedTools 'Bash(pytest:*) Edit'"
@@ -243,12 +245,12 @@ SCENARIOS: Mapping[str, Task | Command | File | Stored | Call | Slash | Same | K
         "needs a sandbox without network",
         code=2,
     ),
-    'AGENT --prompt-interactive "…"': _answered("--prompt-interactive", 'rookery "PROMPT"'),
-    "AGENT --include-directories FOLDER": _answered("--include-directories", "--add-dir FOLDER"),
-    "AGENT --acp": _answered("--acp", "rookery acp"),
+    'AGENT --prompt-interactive "…"': Answered("--prompt-interactive", 'rookery "PROMPT"'),
+    "AGENT --include-directories FOLDER": Answered("--include-directories", "--add-dir FOLDER"),
+    "AGENT --acp": Answered("--acp", "rookery acp"),
     "AGENT acp": Command("AGENT acp --auth", "rookery auth PROVIDER", code=2),
-    "AGENT --list-sessions": _answered("--list-sessions", "rookery list"),
-    "AGENT --checkpointing": _answered("--checkpointing", "/undo goes back"),
+    "AGENT --list-sessions": Answered("--list-sessions", "rookery list"),
+    "AGENT --checkpointing": Answered("--checkpointing", "/undo goes back"),
     "AGENT session list": Command("AGENT session list", "No sessions"),
     "AGENT review --base main": Command(
         "AGENT review --base main", "is not in a git repository", code=2
@@ -373,27 +375,34 @@ def test_every_row_has_a_scenario_and_every_scenario_a_row():
     assert len(ROWS) == len({(row.agent, row.there) for row in ROWS})
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.agent}: {row.there}")
-def test_what_a_row_offers_exists(row: Row):
+def test_what_a_row_offers_exists():
     flags = {flag for each in task.params if isinstance(each, click.Option) for flag in each.opts}
     slashes = {f"/{each.name}" for each in (*BUILT_IN, *COMMANDS)}
-    for code in re.findall(r"`([^`]+)`", row.here):
-        match code.split():
-            case ["rookery", word, *_] if word.isalpha():
-                assert word in _SUBCOMMANDS
-            case ["rookery", *words]:
-                assert {word for word in words if word.startswith("-")} <= flags
-            case [word, *_] if word.startswith("-"):
-                assert word in flags
-            case [word, *_] if word.startswith("/"):
-                assert word in slashes
+    for row in ROWS:
+        for code in re.findall(r"`([^`]+)`", row.here):
+            match code.split():
+                case ["rookery", word, *_] if word.isalpha():
+                    assert word in _SUBCOMMANDS, row
+                case ["rookery", *words]:
+                    assert {word for word in words if word.startswith("-")} <= flags, row
+                case [word, *_] if word.startswith("-"):
+                    assert word in flags, row
+                case [word, *_] if word.startswith("/"):
+                    assert word in slashes, row
 
 
-@pytest.mark.parametrize("scenario", _of(Task, Command, File, Stored, Call, Same))
-def test_a_command_line_or_file(
-    scenario: Task | Command | File | Stored | Call | Same, rookery: Installed
-):
+@pytest.mark.parametrize("scenario", _of(Task, Command, File, Stored, Call))
+def test_a_command_line_or_file(scenario: Run, rookery: Installed):
     scenario.run(rookery)
+
+
+def test_a_foreign_flag_or_word_is_answered_with_ours():
+    for scenario in SCENARIOS.values():
+        match scenario:
+            case Answered(flag=flag, sees=sees):
+                assert sees in FLAGS[flag], flag
+            case Same(word=word, like=like):
+                assert ALIASES[word] == ALIASES.get(like, like)
 
 
 @pytest.mark.anyio
