@@ -14,6 +14,7 @@ import pytest
 from msgspec import Struct
 
 from llm_server import Gate, LlmServer, Recorded, call, finish, say
+from rookery.engine.ports.model import ToolSpec
 from rookery.tools.registry import all_tools, essential_specs, offered
 from support.recorded_task import (
     PLAYED_BEFORE_THE_RESTART,
@@ -42,9 +43,6 @@ WIRES = {
 
 CHARACTERS_PER_TOKEN = 4
 SPECS = offered(all_tools())
-COMPACT = '[context]\nprompt = "compact"\n'
-MOST_TOKENS = {"": 3_000, COMPACT: 800}
-OFFERED = {"": SPECS, COMPACT: essential_specs(SPECS, also="")}
 
 
 class Request(Struct, frozen=True):
@@ -140,10 +138,9 @@ def test_a_session_that_was_killed_repeats_the_request_in_flight(tmp_path: Path)
     reading = [say("Let me see."), call("read_file", path="a.py")]
     with LlmServer(reading, [gate, say("Lost.")], [finish("Done.")]) as server:
         flags = flags_for(wire, server)
-        process = installed.start("-p", "-y", *flags, "Look at it.")
-        gate.wait_until_reached()
-        process.kill()
-        process.communicate()
+        with installed.piped("-p", "-y", *flags, "Look at it.") as process:
+            gate.wait_until_reached()
+            process.kill()
         gate.open()
         done = installed.run("-p", "-y", *flags, "-c", "Go on.")
         assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
@@ -153,21 +150,29 @@ def test_a_session_that_was_killed_repeats_the_request_in_flight(tmp_path: Path)
     assert b"Lost." not in came[-1].sent
 
 
-@pytest.mark.parametrize(
-    ("wire", "settings"), [*((wire, "") for wire in WIRES), ("openai", COMPACT)]
-)
-def test_the_system_prompt_leaves_room_for_work(tmp_path: Path, wire: str, settings: str):
-    request = first_request(wire, tmp_path, settings)
+def test_the_system_prompt_leaves_room_for_work(recorded: tuple[str, Sequence[Recorded]]):
+    conversation, came = recorded
+    _check_room(came[0], conversation, SPECS, most_tokens=3_000)
+
+
+def test_the_compact_prompt_leaves_room_in_a_small_window(tmp_path: Path):
+    request = first_request("openai", tmp_path, '[context]\nprompt = "compact"\n')
+    _check_room(request, "messages", essential_specs(SPECS, also=""), most_tokens=800)
+
+
+def _check_room(
+    request: Recorded, conversation: str, specs: Sequence[ToolSpec], most_tokens: int
+) -> None:
     listed = [_tool(each) for each in _listed(request.body) if each != CACHE_POINT]
     tools = {each["name"]: _tokens(each) for each in listed}
-    assert set(tools) >= {spec.name for spec in OFFERED[settings]}
+    assert set(tools) >= {spec.name for spec in specs}
     parts = {
         "system": _tokens(_system(request.body)),
         "tools": sum(tools.values()),
-        "details": _tokens(read(request.raw, WIRES[wire]).reported),
+        "details": _tokens(read(request.raw, conversation).reported),
     }
     longest = sorted(tools.items(), key=lambda row: -row[1])
-    assert sum(parts.values()) <= MOST_TOKENS[settings], f"{parts}; longest first: {longest}"
+    assert sum(parts.values()) <= most_tokens, f"{parts}; longest first: {longest}"
 
 
 def test_all_tasks_of_a_project_begin_with_the_same_bytes(tmp_path: Path):
