@@ -1,5 +1,7 @@
-"""Every wire format, from the command line to the effect; every named provider is in
-tests/providers/test_wires.py."""
+"""Models without native calls, and wire formats that tests/e2e/test_over_the_wire.py leaves out.
+
+Named providers are tested in tests/providers/test_wires.py, what a request with a schema looks like
+in tests/providers/test_request_bodies.py and test_bedrock.py."""
 
 import json
 from typing import Any
@@ -12,10 +14,9 @@ from support.terminal_session import Installed
 
 pytestmark = pytest.mark.usefixtures("unconfined")
 
-BASES = {"anthropic": "", "bedrock": "", "azure": "", "vertex": "/publishers/google"}
+BASES = {"anthropic": "", "vertex": "/publishers/google"}
 """What follows the server's address, if not `/v1`."""
 MODELS = {"claude on vertex": "claude-sonnet-4-5@20250929"}
-WIRES = ("openai", "anthropic", "responses", "gemini", "bedrock", "azure", *MODELS)
 CALL = "<write_to_file>\n<path>a.txt</path>\n<content>\nx\n</content>\n</write_to_file>"
 OBJECT = {"tool": "write_to_file", "args": {"path": "a.txt", "content": "x\n"}}
 PRINTED = {"text": CALL, "schema": json.dumps(OBJECT)}
@@ -33,7 +34,7 @@ def run(rookery: Installed, server: LlmServer, wire: str, calls: str = "") -> An
     return rookery.run("-p", "-y", *flags, "Why is the sky blue?")
 
 
-@pytest.mark.parametrize("wire", [*WIRES, "ollama"])
+@pytest.mark.parametrize("wire", [*MODELS, "ollama"])
 def test_a_question_answered_with_text_is_one_request(rookery: Installed, wire: str):
     with LlmServer([say("It ", "scatters.")]) as server:
         done = run(rookery, server, wire)
@@ -44,7 +45,7 @@ def test_a_question_answered_with_text_is_one_request(rookery: Installed, wire: 
 
 @pytest.mark.parametrize(
     ("wire", "calls"),
-    [*((wire, "schema") for wire in WIRES), ("openai", "text"), ("gemini", "text")],
+    [("anthropic", "schema"), ("gemini", "schema"), ("openai", "text")],
 )
 def test_a_model_without_native_calls_can_work(rookery: Installed, wire: str, calls: str):
     last = "Done." if calls == "text" else '{"answer": "Done."}'

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish, gate, say
-from support.control_stream_schemas import problem_with
 from support.model_words import FINISHES, LOOK, shell
 from support.terminal_session import COMMAND, PATIENCE, Installed, at
 
@@ -29,18 +28,6 @@ def test_print_runs_without_questions_and_prints_only_the_result(rookery: Instal
     assert "auto-approve\nI will.\n● Run touch made\n" in done.stderr
     assert (rookery.workspace / "made").exists()
     assert "make it" in first_words(server.requests[0])
-
-
-def test_stream_json_is_one_object_per_line_from_init_to_result(rookery: Installed):
-    with LlmServer([say("Hi."), LOOK], [finish("Made.")]) as server:
-        done = rookery.run("-p", "--output-format", "stream-json", *at(server), "go")
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 0
-    assert [problem for event in events if (problem := problem_with(event))] == []
-    assert (events[0]["subtype"], events[0]["capabilities"]) == ("init", [])
-    assert events[-1]["type"] == "result"
-    assert events[-1]["success"] is True
-    assert {"user", "assistant", "tool_use", "tool_result"} <= {event["type"] for event in events}
 
 
 def test_the_prompt_comes_from_a_file_or_a_pipe(rookery: Installed):
