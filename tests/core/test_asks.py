@@ -12,6 +12,7 @@ from rookery.core.asks import (
     required_action,
     takes,
 )
+from support.each_row import each_row
 
 SPECIFICATION = """
 tool                          interactive   approve              yes no message
@@ -56,13 +57,13 @@ def test_a_text_question_accepts_only_text():
     assert takes(AskKind.FOLLOWUP) == {"message"}
 
 
-@pytest.mark.parametrize("kind", AskKind)
+@each_row("kind", AskKind)
 def test_the_predicates_agree_with_the_categories(kind: AskKind):
     assert is_interactive_ask(kind) is (CATEGORY[kind] is AskCategory.INTERACTIVE)
     assert is_non_blocking_ask(kind) is (CATEGORY[kind] is AskCategory.NON_BLOCKING)
 
 
-@pytest.mark.parametrize("ask", [None, "", "moonrise", "TOOL", "FOLLOWUP"])
+@each_row("ask", [None, "", "moonrise", "TOOL", "FOLLOWUP"])
 def test_an_unknown_ask_has_no_category_and_needs_no_action(ask: str | None):
     assert category(ask) is None
     assert required_action(ask) == "none"

@@ -1,11 +1,10 @@
-import pytest
-
 from rookery.core.protected_paths import (
     CREDENTIAL_PLACES,
     SYSTEM_CREDENTIALS,
     credential,
     near_credentials,
 )
+from support.each_row import each_row
 
 HOME = "/home/ada"
 OWN = ("/home/ada/.config/rookery", "/srv/rookery")
@@ -16,7 +15,7 @@ NAMED_BY_K19 = """
 """
 
 
-@pytest.mark.parametrize("place", NAMED_BY_K19.split())
+@each_row("place", NAMED_BY_K19.split())
 def test_a_credential_folder_in_home_covers_its_contents(place: str):
     for path in (f"{HOME}/{place}", f"{HOME}/{place}/x/y", f"/HOME/ada/{place.upper()}"):
         assert credential(path, HOME, OWN)
@@ -25,7 +24,7 @@ def test_a_credential_folder_in_home_covers_its_contents(place: str):
     assert not credential(f"{HOME}/{place}-notes", HOME, OWN)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     ["/etc/shadow", "/etc/sudoers.d/x", "/etc/ssh/ssh_host_rsa_key", "/run/secrets/token"]
     + [f"{folder}/a" for folder in OWN],
@@ -34,14 +33,14 @@ def test_system_and_rookery_credentials_are_recognized(path: str):
     assert credential(path, HOME, OWN)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path", ["/etc/passwd", "/etc/ssh/ssh_config", "/etc", HOME, f"{HOME}/.config", f"{HOME}/a.py"]
 )
 def test_ordinary_files_are_not_credentials(path: str):
     assert not credential(path, HOME, OWN)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("folder", "near"),
     [
         (HOME, True),

@@ -3,12 +3,11 @@
 from functools import cache
 from typing import get_args
 
-import pytest
-
 from rookery.core.commands import Command
 from rookery.core.facts import Fact, Unrecognised
 from rookery.protocol.codec import kind_of
 from support import facts_document
+from support.each_row import each_row
 from support.facts_document import DOCUMENT, SENTENCES
 
 KINDS = [kind_of(cls) for cls in (*get_args(Fact), *get_args(Command)) if cls is not Unrecognised]
@@ -21,7 +20,7 @@ def test_the_document_is_up_to_date():
     assert DOCUMENT.read_text(encoding="utf-8") == document()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_row("kind", KINDS)
 def test_every_fact_and_command_has_an_entry(kind: str):
     assert f"### `{kind}`\n" in document()
 

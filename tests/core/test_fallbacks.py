@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
@@ -23,6 +22,7 @@ from rookery.core.folds.task_record import fold
 from rookery.core.folds.task_state import TaskState
 from rookery.core.limits import FailureKind, Limits
 from rookery.core.next_step import Ask, CallModel, FallBack, Step, next_step
+from support.each_row import each_row
 
 
 def after(kind: FailureKind, failures: int = 1, **more: Any) -> TaskState:
@@ -45,7 +45,7 @@ FAILED = Ask(AskKind.API_REQ_FAILED, "It failed.")
 AGAIN = CallModel(2, 1.0, reason="Slow down.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "step"),
     [
         (busy_for(59), AGAIN),
@@ -94,7 +94,7 @@ def state_after(*facts: Fact) -> TaskState:
     return fold(Event(n, 0, n, fact) for n, fact in enumerate((opened, *facts), 1))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "fallback", "fallback_model"),
     [
         ((), 1, ("p", "b")),

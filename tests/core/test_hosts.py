@@ -12,6 +12,7 @@ from rookery.core.hosts import (
     is_public,
     web_address,
 )
+from support.each_row import each_row
 
 COVERS = (
     ("example.com", "example.com", 443, True),
@@ -31,7 +32,7 @@ COVERS = (
 )
 
 
-@pytest.mark.parametrize(("text", "name", "port", "covers"), COVERS)
+@each_row(("text", "name", "port", "covers"), COVERS)
 def test_an_entry_covers_only_its_own_hosts(text: str, name: str, port: int, covers: bool):
     assert covered(HostPort(name, port), entries([text])) is covers
 
@@ -41,7 +42,7 @@ FAULTY += ("example.com:0", "example.com:99999", "127.1:80", "2130706433:80", "m
 FAULTY += ("*.10.0.0.1:80", "169.254.169.254", "exämple.com")
 
 
-@pytest.mark.parametrize("text", FAULTY)
+@each_row("text", FAULTY)
 def test_an_invalid_host_is_named(text: str):
     assert entry(text) is None
     assert faulty_entries([text, "example.com"])[0].startswith(f"'{text}' in sandbox.hosts")
@@ -60,7 +61,7 @@ HOSTS = (
 )
 
 
-@pytest.mark.parametrize(("name", "port", "plain"), HOSTS)
+@each_row(("name", "port", "plain"), HOSTS)
 def test_only_plain_names_and_addresses_are_hosts(name: str, port: int, plain: str | None):
     found = host(name, port)
     assert (str(found) if found else None) == plain
@@ -77,7 +78,7 @@ NOT_PUBLIC = (
 )
 
 
-@pytest.mark.parametrize("address", [*PUBLIC, *NOT_PUBLIC])
+@each_row("address", [*PUBLIC, *NOT_PUBLIC])
 def test_which_addresses_are_public(address: str):
     assert is_public(address) is (address in PUBLIC)
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.blocks import ImageFacts, image_facts
+from support.each_row import each_row
 
 SIZE = (800, 600)
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", *SIZE) + b"\x08\x02\0\0\0"
@@ -37,7 +38,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("data", "name", "media_type", "size"), KNOWN)
+@each_row(("data", "name", "media_type", "size"), KNOWN)
 def test_a_header_gives_the_type_and_size_of_an_image(
     data: bytes, name: str, media_type: str, size: tuple[int, int]
 ):
@@ -45,7 +46,7 @@ def test_a_header_gives_the_type_and_size_of_an_image(
     assert image_facts(data + bytes(1000)) == ImageFacts(name, media_type, *size)
 
 
-@pytest.mark.parametrize(("data", "name", "media_type", "size"), KNOWN)
+@each_row(("data", "name", "media_type", "size"), KNOWN)
 def test_a_truncated_header_gives_no_size_or_the_right_one(
     data: bytes, name: str, media_type: str, size: tuple[int, int]
 ):
@@ -54,7 +55,7 @@ def test_a_truncated_header_gives_no_size_or_the_right_one(
         assert facts in (None, ImageFacts(name, media_type), ImageFacts(name, media_type, *size))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         pytest.param(b"", id="nothing"),

@@ -1,6 +1,5 @@
-import pytest
-
 from rookery.core.modes import CYCLE, Level, level_named, next_level
+from support.each_row import each_row
 
 WORDS = {
     "ask": Level.ASK,
@@ -22,7 +21,7 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize(("word", "level"), WORDS.items())
+@each_row(("word", "level"), WORDS.items())
 def test_the_words_of_other_agents_name_levels(word: str, level: Level | None):
     assert level_named(word) is level
 

@@ -1,7 +1,6 @@
 import os
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from rookery.core.instructions import (
     quoted,
     rendered,
 )
+from support.each_row import each_row
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 
@@ -23,7 +23,7 @@ def found(text: str) -> list[tuple[str, str]]:
     return [(mention.kind, mention.target) for mention in find_mentions(text)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "mentions"),
     [
         ("see @/src/a.py", [("file", "src/a.py")]),
@@ -61,7 +61,7 @@ def test_mention_positions_exclude_punctuation():
     assert text[mention.start : mention.end] == r"@/a\ b.py"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "commands"),
     [
         ("/init", ["init"]),
@@ -107,7 +107,7 @@ def test_mentions_are_disjoint_sorted_and_start_with_their_sign(text: str):
     assert rendered(text, []) == text
 
 
-@pytest.mark.parametrize("piece", ["@", "@/a ", "@/a\\ ", "@a.a+", "/a ", "@/\\", "@aaaaaaa "])
+@each_row("piece", ["@", "@/a ", "@/a\\ ", "@a.a+", "/a ", "@/\\", "@aaaaaaa "])
 def test_finding_mentions_takes_linear_time(piece: str):
     size, seconds = (400_000, 4) if TORTURE else (100_000, 1)
     text = piece * (size // len(piece))
@@ -116,7 +116,7 @@ def test_finding_mentions_takes_linear_time(piece: str):
     assert time.process_time() - began < seconds
 
 
-@pytest.mark.parametrize("tag", [PIPED_TEXT, WEBHOOK_TEXT])
+@each_row("tag", [PIPED_TEXT, WEBHOOK_TEXT])
 def test_text_of_others_contains_no_mentions(tag: str):
     piped = quoted(tag, f"see @/a.txt\n/init\n</{tag}> @/b.txt /init\n@problems")
     text = f"review @/real.py with /init\n\n{piped}"

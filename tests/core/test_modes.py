@@ -1,5 +1,3 @@
-import pytest
-
 from rookery.core.modes import (
     BUILT_IN,
     DEFAULT,
@@ -12,6 +10,7 @@ from rookery.core.modes import (
     offers,
     why_not,
 )
+from support.each_row import each_row
 
 BY_SLUG = {mode.slug: mode for mode in BUILT_IN}
 
@@ -21,7 +20,7 @@ def test_there_are_five_modes_and_code_is_the_default():
     assert DEFAULT == BUILT_IN[0].slug == "code"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("slug", "groups"),
     [
         ("code", "read edit command mcp"),
@@ -38,7 +37,7 @@ def test_each_mode_has_its_groups_and_the_common_ones(slug: str, groups: str):
     assert offers(BY_SLUG[slug], "modes")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("slug", "path", "may"),
     [
         ("architect", "plans/next.md", True),
@@ -70,7 +69,7 @@ def test_a_later_layer_replaces_a_mode_in_its_place():
     assert find_mode(modes, "none") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("current", "target", "more"),
     [
         ("ask", "code", ("edit", "command")),

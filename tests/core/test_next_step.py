@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
@@ -69,6 +68,7 @@ from rookery.core.replies import (
     WRITTEN_CALL,
     stuck,
 )
+from support.each_row import each_row
 
 LIMITS = Limits(mistakes=3, requests=10, cost=1.0, repeats=3)
 READ = ToolCall(id="c1", name="read_file", arguments={"path": "a"})
@@ -90,7 +90,7 @@ KEY = READ.key
 OTHER = EDIT.key
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "step"),
     [
         (TaskState(), CallModel()),
@@ -161,7 +161,7 @@ def said(words: str = "It is 4.", **more: Any) -> TaskState:
     return TaskState(words=words, **more)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "turn", "step"),
     [
         (said(), TurnRules(), Complete("It is 4.")),
@@ -192,7 +192,7 @@ def test_text_ends_the_turn_unless_it_looks_like_a_new_mistake(
     assert next_step(state, LIMITS, turn) == step
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "step"),
     [
         (said(toolless=1), Remind(NO_TOOL_USED)),
@@ -209,7 +209,7 @@ def test_text_without_a_required_completion_is_reminded_then_a_mistake(
     assert next_step(state, LIMITS, TurnRules(words_end=False)) == step
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "step"),
     [
         (after(FailureKind.BUSY), CallModel(2, 1.0, reason="It failed.")),
@@ -249,7 +249,7 @@ def test_each_kind_of_request_failure_has_its_next_step(state: TaskState, step: 
     assert next_step(state, LIMITS) == step
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("retry_after", "delay"), [(7.0, 7.0), (0.0, 1.0), (-3.0, 1.0), (600.0, 600.0), (601.0, None)]
 )
 def test_a_reasonable_wait_from_the_server_replaces_the_default(
@@ -292,7 +292,7 @@ DELEGATED = ToolFinished(call_id="c4", text="Done.")
 ASK_AGAIN = Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="yes")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "step"),
     [
         ((), CallModel()),
@@ -431,7 +431,7 @@ def test_a_call_may_be_repeated_after_a_user_message():
     assert next_step(state_after(*three, again, spoke(READ)), Limits()) == RunTool(READ)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("walk", "times"),
     [
         ("", 0),
@@ -452,7 +452,7 @@ AGENT = TaskOpened(text="x", parent="p", agent="scout", spent=Spent(requests=5, 
 POOR = replace(AGENT, budget=Spent(requests=2))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "step"),
     [
         (TaskState(opened=AGENT, parent="p"), CallModel()),

@@ -6,9 +6,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rookery.core.path_patterns import LONGEST, path_pattern
+from support.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "path", "fits"),
     [
         (r"\.md$", "docs/plan.md", True),
@@ -65,7 +66,7 @@ def test_random_patterns_match_like_re(pattern: str, path: str):
     assert path_pattern(pattern).found_in(path) is bool(re.search(pattern, path))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "pattern",
     [
         r"^(a+)+$",
@@ -87,7 +88,7 @@ def test_no_pattern_takes_long_to_match(pattern: str):
     assert time.process_time() - began < 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "reason"),
     [
         ("(", "not a regular expression"),

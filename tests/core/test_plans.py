@@ -1,6 +1,5 @@
-import pytest
-
 from rookery.core.plans import MOST_STEPS, plan_steps
+from support.each_row import each_row
 
 PLANS = {
     "a checklist": (
@@ -15,7 +14,7 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize("name", PLANS)
+@each_row("name", PLANS)
 def test_the_steps_of_a_plan(name: str):
     text, steps = PLANS[name]
     assert [each.content for each in plan_steps(text)] == steps

@@ -16,6 +16,7 @@ from rookery.core.protected_paths import (
     protected,
     scripts_changed,
 )
+from support.each_row import each_row
 
 PROTECTED = """
 .rookery/settings.toml .rookery .rookeryignore .rooignore .roomodes .roo/rules/a.md .rooprotected
@@ -60,14 +61,14 @@ hooks/update.py
 """
 
 
-@pytest.mark.parametrize("new", [True, False])
-@pytest.mark.parametrize("variant", ["{}", "deep/er/{}", "./{}", "/home/ada/{}"])
+@each_row("new", [True, False])
+@each_row("variant", ["{}", "deep/er/{}", "./{}", "/home/ada/{}"])
 def test_every_row_of_the_table_holds_at_any_depth(variant: str, new: bool):
     missed = [p for p in PROTECTED.split() if not protected(variant.format(p), new=new)]
     assert missed == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "disguise",
     [
         pytest.param(str.swapcase, id="case"),
@@ -86,12 +87,12 @@ def test_no_spelling_gets_around_the_table(disguise: Callable[[str], str]):
     assert [path for path in paths if not protected(disguise(path), new=True)] == []
 
 
-@pytest.mark.parametrize("new", [True, False])
+@each_row("new", [True, False])
 def test_ordinary_files_are_not_protected(new: bool):
     assert [path for path in ORDINARY.split() if protected(path, new=new)] == []
 
 
-@pytest.mark.parametrize("path", ["setup.py", "tests/conftest.py", "CONFTEST.PY"])
+@each_row("path", ["setup.py", "tests/conftest.py", "CONFTEST.PY"])
 def test_files_that_run_automatically_are_protected_only_when_new(path: str):
     assert protected(path, new=True)
     assert not protected(path, new=False)
@@ -119,7 +120,7 @@ def test_any_path_can_be_checked(path: str):
     assert protected(f"{path}/.git/config", new=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("named", "there", "complete"),
     [
         ("config", ["HEAD", "objects", "refs"], True),
@@ -134,7 +135,7 @@ def test_a_bare_repository_is_recognized_by_its_parts(named: str, there: list[st
     assert completes_repository(named, there) is complete
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "changed"),
     [
         ('{"scripts": {"a": "b"}}', '{"scripts": {"a": "b"}, "version": "2"}', False),

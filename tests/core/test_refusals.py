@@ -1,7 +1,5 @@
 import json
 
-import pytest
-
 from rookery.core.refusals import (
     KINDS,
     MOST_STEPS,
@@ -11,6 +9,7 @@ from rookery.core.refusals import (
     merged,
     scope_refusal,
 )
+from support.each_row import each_row
 
 USER = RefusedTarget("src/api/user.py", "modify", "out_of_scope")
 
@@ -71,7 +70,7 @@ def test_refusal_codes_match_their_table():
     assert {code: kind.error_type for code, kind in KINDS.items()} == TYPES
 
 
-@pytest.mark.parametrize("code", TYPES)
+@each_row("code", TYPES)
 def test_every_refusal_says_what_to_do_next(code: str):
     said = Refusal(code=code, message="No.", steps=("a", "b", "c", "d")).to_json()
     assert said["error_type"] == TYPES[code]

@@ -1,9 +1,10 @@
 import pytest
 
 from rookery.core.replies import approved_with, denied, failed, sentence_in
+from support.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("result", "words"),
     [
         (failed("There is no\n\nfile a."), "There is no\n\nfile a."),

@@ -22,6 +22,7 @@ from rookery.core.settings_sections import (
     UiSettings,
 )
 from rookery.engine.ports.model import ModelInfo
+from support.each_row import each_row
 from support.settings_document import document
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +76,7 @@ def test_a_project_cannot_set_where_keys_are_sent():
     assert not reachable & {"provider", "model", "base_url", "mode", "models", "ui"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "wanted", "present", "loose"),
     [
         (("max_requests",), 10, 200, False),
@@ -107,7 +108,7 @@ def test_settings_that_loosen_are_recognized(
     assert loosens(key, wanted, present) is loose
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("approval", "once", "level"),
     [
         (None, False, Level.ASK),
@@ -123,7 +124,7 @@ def test_approval_setting_decides_the_level_of_new_sessions(
     assert Settings(approval=approval).level(once=once) is level
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("colour", "out", "environ", "coloured"),
     [
         ("auto", Terminal(), {"TERM": "xterm"}, True),
@@ -141,7 +142,7 @@ def test_colour_setting_decides_what_is_coloured(
     assert Settings(ui=UiSettings(colour=colour)).colours(out, environ) is coloured
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "text"),
     [
         ("plain", '"plain"'),

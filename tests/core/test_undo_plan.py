@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rookery.core.facts import Effect, FileVersion
 from rookery.core.undo_plan import UndoPlan, folder_with, only_undoes, plan, relevant_effects
+from support.each_row import each_row
 
 ONE, TWO, THREE = (FileVersion(str(number) * 40, 0o100644) for number in (1, 2, 3))
 FOLDER = folder_with(0o755)
@@ -25,7 +26,7 @@ def planned(
     return plan(steps, now.get, overwrite=overwrite)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("steps", "now", "expected"),
     [
         pytest.param([], {"a": ONE}, UndoPlan(), id="no steps"),
@@ -176,7 +177,7 @@ def test_undo_without_force_keeps_files_changed_since_the_last_step(
     assert set(made.kept).isdisjoint(change.path for change in made.changes)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("done", "expected"),
     [
         pytest.param([], True, id="nothing yet"),

@@ -1,6 +1,5 @@
 """Misspelled fields are named, with the nearest that is known."""
 
-import pytest
 from msgspec import Struct
 
 from rookery.core.commands import (
@@ -9,6 +8,7 @@ from rookery.core.commands import (
     unknown_field,
     unknown_field_within,
 )
+from support.each_row import each_row
 
 
 class Inner(Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class Outer(Struct, frozen=True, kw_only=True):
     inner: Inner | None = None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "clause"),
     [
         (["name", "parts"], ""),
@@ -35,7 +35,7 @@ def test_an_unknown_field_is_named(given: list[str], clause: str):
     assert unknown_field(given, ("name", "parts", "auto_approve")) == clause
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "named"),
     [
         ({"kind": "outer", "name": "a", "parts": [{"path": "b"}]}, ""),
@@ -50,7 +50,7 @@ def test_a_nested_unknown_field_is_found(given: dict[str, object], named: str):
     assert (named in clause) if named else not clause
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "meant"),
     [("disabld", "disabled"), ("disabledTool", "disabledTools"), ("enabledTools", ""), ("x", "")],
 )
@@ -59,7 +59,7 @@ def test_only_near_misses_are_reported_in_foreign_formats(given: str, meant: str
     assert clause == (f"has no field {given!r}; did you mean {meant!r}?" if meant else "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "named"),
     [
         ('{"a": 1, "b": {"a": 2}, "c": [{"a": 3}, {"a": 4}]}', ""),

@@ -3,9 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.hosts import origin_of, web_address
+from support.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "origin"),
     [
         ("http://localhost:3000/a?b#c", "http://localhost:3000"),
@@ -22,7 +23,7 @@ def test_an_origin_is_scheme_host_and_port(url: str, origin: str):
     assert origin_of(origin) == origin
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         *("", "localhost:3000", "file:///etc/passwd", "ftp://example.com/", "//example.com/"),

@@ -1,7 +1,5 @@
 """What a session's agents are shown to do."""
 
-import pytest
-
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
     AgentResult,
@@ -20,6 +18,7 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.core.folds.agent_rows import AgentRows
+from support.each_row import each_row
 
 AGENT = AgentTask(task_id="a", name="scout", text="Look.", mode="ask")
 STARTED = ToolStarted(call_id="c", tool="run_agents", title="Start an agent", agents=(AGENT,))
@@ -30,7 +29,7 @@ SPOKE = AssistantSpoke(request_id="r", blocks=(), usage=Usage(cost=0.5))
 DONE = CompletionOffered(result="ok")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "shown"),
     [
         ((), "scout (explorer): waiting"),

@@ -12,6 +12,7 @@ from rookery.core.message import (
     detect,
     request_in_progress,
 )
+from support.each_row import each_row
 
 ENDED = '{"tokensIn": 1, "cost": 0.5}'
 OPEN = '{"model": "m"}'
@@ -31,7 +32,7 @@ TASK = says("text", "do it")
 # ── states ─────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "in_progress"),
     [
         (None, True),
@@ -103,20 +104,20 @@ def test_a_complete_ask_decides(row: list[str], text: str | None, request_text: 
     assert (info.state, info.current_ask, info.required_action) == (state, ask, action)
 
 
-@pytest.mark.parametrize("messages", [None, []])
+@each_row("messages", [None, []])
 def test_without_rows_there_is_no_task(messages: list[Message] | None):
     info = detect(messages)
     assert (info.state, info.required_action) == ("no_task", "start_new_task")
     assert (info.last_message, info.last_message_ts, info.current_ask) == (None, None, None)
 
 
-@pytest.mark.parametrize("ask", [*AskKind, "moonrise"])
+@each_row("ask", [*AskKind, "moonrise"])
 def test_a_partial_ask_is_streaming_and_names_its_ask(ask: str):
     info = detect([TASK, asks(ask, partial=True)])
     assert (info.state, info.current_ask, info.required_action) == ("streaming", ask, "none")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "state"),
     [
         pytest.param([TASK], "running", id="row 8: the task alone"),
@@ -197,7 +198,7 @@ class CountingRows(Sequence[Message]):
         return self._rows[index]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tail", "state"),
     [
         ([says("api_req_started", ENDED), says("text")], "running"),
@@ -229,7 +230,7 @@ WITNESS: dict[str, list[Message]] = {
 }
 
 
-@pytest.mark.parametrize("row", FLAGS.strip().splitlines())
+@each_row("row", FLAGS.strip().splitlines())
 def test_every_state_has_its_flags_and_a_description(row: str):
     state, waiting, running, streaming = row.split()
     info = detect(WITNESS[state])

@@ -1,7 +1,5 @@
 """What may be left out of a conversation, and what must not be."""
 
-import pytest
-
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text, ToolCall, ToolResult
 from rookery.core.facts import (
@@ -19,6 +17,7 @@ from rookery.core.facts import (
 from rookery.core.folds.history import history
 from rookery.core.folds.task_record import fold
 from rookery.engine.context import cut_points, fitting_cut
+from support.each_row import each_row
 from support.sample_logs import log
 
 ANSWER = "Only the staging database."
@@ -51,9 +50,9 @@ def going_on(events: list[Event], *facts: Fact) -> list[Event]:
     return events
 
 
-@pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize("steps", [0, 2, 6])
-@pytest.mark.parametrize("most", [0, 500, 100_000])
+@each_row("times", [1, 2])
+@each_row("steps", [0, 2, 6])
+@each_row("most", [0, 500, 100_000])
 def test_the_answer_to_an_open_question_survives_condensing(steps: int, times: int, most: int):
     events = at_a_question(steps)
     for _ in range(times):

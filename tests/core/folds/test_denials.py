@@ -17,6 +17,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.run_tallies import Denials
 from rookery.core.replies import denied
+from support.each_row import each_row
 
 CALLS = AssistantSpoke(
     request_id="r",
@@ -52,7 +53,7 @@ def seen(*facts: Fact) -> Denials:
     return denials
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "expected"),
     [
         pytest.param([], False, id="nothing was refused"),
@@ -85,7 +86,7 @@ def asked_and_refused(by: str) -> list[Fact]:
     return [question, answer, no("e")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "sentence"),
     [
         ([], ""),

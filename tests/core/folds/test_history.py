@@ -1,6 +1,5 @@
 """Any log gives a history that every provider accepts."""
 
-import pytest
 from hypothesis import example, given
 
 from rookery.core.asks import AskKind
@@ -26,6 +25,7 @@ from rookery.core.facts import (
 from rookery.core.folds.history import Conversation, Turn, history
 from rookery.core.replies import CALL_TAKEN_BACK, CALL_UNDONE, NEVER_RUN, user_message
 from rookery.engine.ports.model import Scale, weight
+from support.each_row import each_row
 from support.sample_logs import ANY_LOG, log
 
 READ = ToolCall(id="c1", name="read_file", arguments={"path": "a"})
@@ -152,7 +152,7 @@ RESTORED = FilesRestored(to=2, before="b", after="a", paths=("a", "d/e"), count=
 UNDONE = CALL_UNDONE.format(paths="a, d/e, and 1 more")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("taken_back", "reported"),
     [
         ([ToolStarted(call_id="c2", tool="edit", title="Edit a"), RESTORED], UNDONE),

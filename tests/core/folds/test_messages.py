@@ -45,6 +45,7 @@ from rookery.core.folds.transcript import Transcript
 from rookery.core.limits import FailureKind
 from rookery.core.message import CallText, Message, Pieces, detect
 from rookery.core.replies import denied, failed
+from support.each_row import each_row
 from support.sample_logs import ANY_LOG, IMPLAUSIBLE, log, messages, plausible
 
 OPENED = TaskOpened(text="do it")
@@ -294,7 +295,7 @@ def test_a_path_is_shown_when_it_is_complete_and_a_content_as_it_grows():
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "row"),
     [
         ("execute_command", '{"command": "ls -l', "command~ ls -l"),
@@ -338,7 +339,7 @@ def test_text_with_an_answer_is_shown_unless_it_came_from_a_rule():
     assert rows(OPENED, asked(), by_rule)[-1] == "tool"
 
 
-@pytest.mark.parametrize("end", [StepCancelled(), TaskReopened(), TaskClosed(), STARTED])
+@each_row("end", [StepCancelled(), TaskReopened(), TaskClosed(), STARTED])
 def test_an_open_question_is_withdrawn_when_the_loop_moves_on(end: Fact):
     assert "tool T" in rows(OPENED, asked(text="T"), end)
 
@@ -563,7 +564,7 @@ def test_a_denial_is_not_repeated_to_the_user():
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ending", "outcome"),
     [
         (Ending.DONE, ""),
@@ -602,7 +603,7 @@ def test_each_row_of_one_event_has_its_own_id():
     assert [row.ts for row in messages(log(*facts))] == [1000, 1200, 1201]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fact", "row"),
     [
         (Condensed(upto=3), "sliding_window_truncation"),
@@ -713,7 +714,7 @@ def bytes_to_fold(events: list[Event]) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("facts", [many_words, many_calls])
+@each_row("facts", [many_words, many_calls])
 def test_memory_grows_linearly_with_the_log(
     facts: Callable[[int], Iterator[Fact]],
 ):

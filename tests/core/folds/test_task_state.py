@@ -1,7 +1,5 @@
 """What a task's state keeps: accepted plans, usage and learned limits."""
 
-import pytest
-
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
     Answered,
@@ -21,6 +19,7 @@ from rookery.core.facts import (
 from rookery.core.folds.task_record import fold
 from rookery.core.folds.task_state import PER_BYTE, TaskState
 from rookery.core.limits import FailureKind
+from support.each_row import each_row
 
 
 def state_after(*facts: Fact) -> TaskState:
@@ -84,7 +83,7 @@ def test_a_learned_context_size_applies_only_to_its_model():
     assert (fresh.window, fresh.per_byte) == (0, PER_BYTE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "left"),
     [
         ('{"count": 9, "type": "requests"}', Spent(requests=0, tokens=100, cost=2.0, seconds=5.0)),

@@ -1,10 +1,9 @@
-import pytest
-
 from rookery.core.facts import Usage
 from rookery.core.folds.run_tallies import added
+from support.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other", "cost"),
     [(None, None, None), (None, 0.5, 0.5), (0.5, None, 0.5), (0.5, 0.25, 0.75), (0.0, None, 0.0)],
 )

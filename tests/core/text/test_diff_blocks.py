@@ -18,6 +18,7 @@ from rookery.core.text.diff_blocks import (
     explain,
     parse,
 )
+from support.each_row import each_row
 from support.timeouts import patience
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
@@ -31,7 +32,7 @@ def diff_of(search: str, replace: str) -> str:
     return f"<<<<<<< SEARCH\n{search}\n=======\n{replace}\n>>>>>>> REPLACE\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("diff", "blocks"),
     [
         (diff_of("a", "b"), (block("a", "b"),)),
@@ -51,7 +52,7 @@ def test_blocks_are_read(diff: str, blocks: tuple[DiffBlock, ...]):
     assert parse(diff) == blocks
 
 
-@pytest.mark.parametrize(
+@each_row(
     "row",
     [
         pytest.param(":start_line:" + " " * 400_000 + "x", id="blanks"),
@@ -81,7 +82,7 @@ def test_a_marker_with_a_very_long_end_is_quoted_in_part():
     assert len(malformed.reason) < 1000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("diff", "words"),
     [
         ("nothing here", "There is no block"),
@@ -100,7 +101,7 @@ def test_the_error_for_a_malformed_diff_names_the_problem(diff: str, words: str)
     assert words in parsed.reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "change", "after"),
     [
         pytest.param("a\nb\nc\n", block("b", "B"), "a\nB\nc\n", id="exact"),
@@ -135,7 +136,7 @@ def test_a_block_changes_its_lines_and_no_others(text: str, change: DiffBlock, a
     assert apply(text, [change]) == Applied(after, 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "change", "miss"),
     [
         ("x\ny\nx\n", block("x", "z"), "2 times, at lines 1, 3"),
@@ -226,7 +227,7 @@ def test_uneven_indentation_is_not_guessed_at():
     assert "only indentation differs" in explain(text, applied.misses)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "search", "words"),
     [
         ("say(“hi”)\nend\n", 'say("hi")\nend', "only typographic characters differ"),

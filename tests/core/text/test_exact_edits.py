@@ -1,7 +1,5 @@
 """Which edits may be made in a file that changed elsewhere."""
 
-import pytest
-
 from rookery.core.text.diff_blocks import DiffBlock, apply
 from rookery.core.text.text_lines import (
     COMPARED_LINES,
@@ -10,6 +8,7 @@ from rookery.core.text.text_lines import (
     line_swap,
     unchanged_around,
 )
+from support.each_row import each_row
 
 EXACT = [
     ("a\nb\nc\n", "a\nB\nc\n", [Swap("b", "B")], True, "once, and nothing else"),
@@ -28,7 +27,7 @@ EXACT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "edited", "swaps", "exact", "why"), EXACT)
+@each_row(("text", "edited", "swaps", "exact", "why"), EXACT)
 def test_an_edit_is_exact_if_it_replaces_only_the_quoted_text(
     text: str, edited: str, swaps: list[Swap], exact: bool, why: str
 ):
@@ -62,7 +61,7 @@ STANDS = [
 ]
 
 
-@pytest.mark.parametrize(("was", "now", "pieces", "stands", "why"), STANDS)
+@each_row(("was", "now", "pieces", "stands", "why"), STANDS)
 def test_a_passage_is_unchanged_if_none_of_its_lines_changed(
     was: str, now: str, pieces: list[str], stands: bool, why: str
 ):

@@ -1,10 +1,10 @@
 """Hidden characters are marked for the model; ordinary text stays as it is."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.text.characters import marked, unmarked
+from support.each_row import each_row
 
 TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "rm -rf")
 MARKED = [
@@ -35,13 +35,13 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize(("text", "shown"), MARKED)
+@each_row(("text", "shown"), MARKED)
 def test_hidden_characters_are_marked(text: str, shown: str):
     assert marked(text) == shown
     assert marked(shown) == shown
 
 
-@pytest.mark.parametrize("text", ORDINARY)
+@each_row("text", ORDINARY)
 def test_ordinary_text_is_not_marked(text: str):
     assert marked(text) == text
 

@@ -1,13 +1,13 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.text.output_preview import LONGEST_LINE, Cleaner, Preview, collapsed, readable
+from support.each_row import each_row
 
 MESSY = st.text(alphabet="ab€\n\r\b\t\0\x1b[]0;m\x07\\P", max_size=60)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "clean"),
     [
         ("plain\ttext\n", "plain\ttext\n"),
@@ -69,7 +69,7 @@ def preview(text: str, *, size: int = 10, head: int = 4) -> Preview:
     return made
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown", "complete"),
     [
         ("", "", True),
@@ -102,6 +102,6 @@ def test_repeated_lines_are_collapsed():
     )
 
 
-@pytest.mark.parametrize("text", ["", "x", "x\nx\nx\n", "a\nb\n", "}\n}\n}"])
+@each_row("text", ["", "x", "x\nx\nx\n", "a\nb\n", "}\n}\n}"])
 def test_text_that_would_not_get_shorter_is_not_collapsed(text: str):
     assert collapsed(text) == text

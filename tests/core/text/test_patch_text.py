@@ -17,6 +17,7 @@ from rookery.core.text.patch_text import (
     Update,
     parse,
 )
+from support.each_row import each_row
 from support.timeouts import patience
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
@@ -62,7 +63,7 @@ def test_a_patch_is_read():
     assert parse(patch(*ALL_KINDS)) == READ
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrapped",
     [
         pytest.param("<<EOF\n{}\nEOF", id="heredoc"),
@@ -78,7 +79,7 @@ def test_a_heredoc_around_the_patch_is_tolerated(wrapped: str):
     assert [type(section) for section in parsed] == [Addition, Deletion, Update]
 
 
-@pytest.mark.parametrize("blank", ["", "\n", "\n \n"])
+@each_row("blank", ["", "\n", "\n \n"])
 def test_blank_lines_around_a_patch_and_its_line_ends_do_not_matter(blank: str):
     text = f"{blank}{patch(*ALL_KINDS)}{blank}".replace("\n", "\r\n")
     parsed = parse(text)
@@ -87,7 +88,7 @@ def test_blank_lines_around_a_patch_and_its_line_ends_do_not_matter(blank: str):
     assert parsed[0] == Addition(READ[0].line + blank.count("\n"), "new.txt", "one\n\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "read"),
     [
         pytest.param((" a", "-b"), [Hunk(3, (), rows(" a", "-b"))], id="no @@ at first"),
@@ -113,7 +114,7 @@ def test_hunks_are_read(said: tuple[str, ...], read: list[Hunk]):
     assert list(hunks(*said)) == read
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "line", "words"),
     [
         ("", 1, "it is empty"),
@@ -146,7 +147,7 @@ def test_a_move_needs_no_hunks():
     assert parse(patch("*** Update File: a", "*** Move to: b")) == (Update(2, "a", (), "b"),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said", "after"),
     [
         pytest.param("a\nb\nc\n", ("@@", " a", "-b", "+B"), "a\nB\nc\n", id="exact"),
@@ -189,7 +190,7 @@ def test_hunks_change_their_lines_and_no_others(text: str, said: tuple[str, ...]
     assert patched(text, hunks(*said)) == after
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said", "words"),
     [
         ("def f(a):\n    pass\n", ("-def f(b):",), ["line 3 of the patch", "Nearest: lines 1-1"]),

@@ -2,10 +2,9 @@
 
 import random
 
-import pytest
-
 from rookery.core.text.scrubber import _GAPS, Scrubber, _condensed
 from support.chance import new_seed
+from support.each_row import each_row
 
 KEY = 'p@ss"w\\ord&<é1'
 CASES = [
@@ -25,7 +24,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), CASES)
+@each_row(("text", "expected"), CASES)
 def test_secrets_and_names_are_replaced(text: str, expected: str):
     environment = {"MY_SECRET": "aws-value-12", "EDITOR": "vim-improved"}
     scrub = Scrubber(keys=[KEY], environment=environment, homes=["/home/ada"], user="ada")
@@ -57,7 +56,7 @@ def test_a_text_without_control_characters_is_condensed_as_one_with_them():
             assert _condensed(text, gap, mark) == gap.sub("", text)
 
 
-@pytest.mark.parametrize("user", ["root", "al", ""])
+@each_row("user", ["root", "al", ""])
 def test_a_common_or_short_user_name_stays(user: str):
     text = f"the {user} folder"
     assert Scrubber(user=user).text(text) == text

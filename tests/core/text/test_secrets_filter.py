@@ -11,6 +11,7 @@ import pytest
 from rookery.core.text import secrets_filter
 from rookery.core.text.secrets_filter import SecretsFilter
 from support.chance import new_seed
+from support.each_row import each_row
 
 LONG = 200_000 if os.environ.get("ROOKERY_TORTURE") else 20_000
 
@@ -201,7 +202,7 @@ def test_hints_find_everything_that_a_plain_search_finds():
     assert hinted.found == plain.found
 
 
-@pytest.mark.parametrize("piece", SLOW)
+@each_row("piece", SLOW)
 def test_no_text_is_slow(piece: str):
     """What takes more than linear time would take minutes here, or a minute."""
     text = (piece * LONG)[:LONG]

@@ -2,14 +2,14 @@
 
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line, spell_plainly
+from support.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("plain", "plain"),
@@ -62,7 +62,7 @@ def test_escaping_twice_changes_nothing_more():
     assert harmless(harmless(text)) == harmless(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "spelled"),
     [("● ✔ ✗ … · − →", "* + x ... - - ->"), ("grüße", "gr??e"), ("a\ud83db", "a?b")],
 )

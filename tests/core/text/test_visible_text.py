@@ -3,16 +3,16 @@
 import re
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.text.terminal_text import folded_diff, harmless, plainly_visible, visible_line
+from support.each_row import each_row
 
 HIDING = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("ls -la", "ls -la"),

@@ -1,0 +1,42 @@
+"""Run a test for each row of a table, as one test that names all rows that fail.
+
+    @each_row(("text", "number"), [("1", 1), ("2", 2)])
+    def test_a_number_is_read(text: str, number: int): ...
+
+For tables of cheap, pure cases: `pytest.mark.parametrize` makes a test of each row, which takes
+longer than most of them. The rows share the test's fixtures.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from _pytest.mark import ParameterSet
+
+
+def each_row(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Any], Any]:
+    named = tuple(each.strip() for each in names.split(",")) if isinstance(names, str) else names
+    table = [ParameterSet.extract_from(row, force_tuple=len(named) == 1) for row in rows]
+    assert table, "There are no rows."
+    assert not any(row.marks for row in table), "A row with marks is a test of its own."
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def of_all(*args: Any, **fixtures: Any) -> None:
+            failed: list[Exception] = []
+            for row in table:
+                try:
+                    test(*args, **dict(zip(named, row.values, strict=True)), **fixtures)
+                except Exception as error:
+                    error.add_note(f"in the row {row.id or row.values!r}")
+                    failed.append(error)
+            if failed:
+                raise ExceptionGroup(f"{len(failed)} of {len(table)} rows failed", failed)
+
+        whole = inspect.signature(test)
+        left = [each for name, each in whole.parameters.items() if name not in named]
+        of_all.__signature__ = whole.replace(parameters=left)  # type: ignore[attr-defined]
+        return of_all
+
+    return decorate
