@@ -17,6 +17,7 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.undo_plan import folder_with
 from rookery.engine.ports.workspace import Checkpoint
 from rookery.errors import StorageError
+from support.stored_checkpoints import content_at, files_at
 from support.warm_programs import Process, start_program
 
 pytestmark = pytest.mark.anyio
@@ -111,7 +112,7 @@ async def test_a_file_named_like_a_temporary_file_is_saved(name: str, ground: Gr
     ground.put(name, "mine")
     checkpoints = ground.open()
     saved = await checkpoints.save(None)
-    assert list(await checkpoints.files_at(saved.id)) == [name]
+    assert list(await files_at(checkpoints, saved.id)) == [name]
     assert ground.texts() == {name: "mine"}
 
 
@@ -123,7 +124,7 @@ async def test_a_change_within_the_clock_resolution_is_noticed(ground: Ground):
         before, after = await step(checkpoints, lambda n=number: file.write_text(f"{n:04}"))
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
         assert before != after
-        assert await checkpoints.content(after, "a.txt") == f"{number:04}".encode()
+        assert await content_at(checkpoints, after, "a.txt") == f"{number:04}".encode()
 
 
 async def test_every_change_to_an_old_file_is_noticed(ground: Ground):
@@ -165,7 +166,7 @@ async def test_nested_repositories_are_stored_as_folders(ground: Ground):
     ground.put("module/code.c", "int x;")
     checkpoints = ground.open()
     saved = await checkpoints.save(None)
-    assert set(await checkpoints.files_at(saved.id)) == {
+    assert set(await files_at(checkpoints, saved.id)) == {
         "file.txt",
         "inner/file.txt",
         "inner/deeper/file.txt",
@@ -188,7 +189,7 @@ async def test_skipped_files_are_reported(ground: Ground):
         "pipe (no file)",
         "secret (permission denied)",
     ]
-    assert set(await ground.open().files_at(saved.id)) == {"small.bin"}
+    assert set(await files_at(ground.open(), saved.id)) == {"small.bin"}
 
 
 async def test_files_beyond_the_limit_are_skipped_and_reported(ground: Ground):
@@ -196,7 +197,7 @@ async def test_files_beyond_the_limit_are_skipped_and_reported(ground: Ground):
         ground.put(f"d{number // 50}/f{number}", str(number))
     checkpoints = ground.open(checkpoint_files=20)
     saved = await checkpoints.save(None)
-    assert len(await checkpoints.files_at(saved.id)) == 20
+    assert len(await files_at(checkpoints, saved.id)) == 20
     assert all(reported.endswith("(too many files)") for reported in saved.skipped[:-1])
     assert len(saved.skipped) <= 51
 
@@ -216,7 +217,7 @@ async def test_ignored_files_are_stored_only_when_named(ground: Ground):
         ground.put(path, "old")
     checkpoints = ground.open()
     saved = await checkpoints.save(None)
-    assert set(await checkpoints.files_at(saved.id)) == {".gitignore", "keep.log", "src/build/x"}
+    assert set(await files_at(checkpoints, saved.id)) == {".gitignore", "keep.log", "src/build/x"}
     done = [
         await step(checkpoints, lambda: ground.put("build/x", "new"), ["build/x"]),
         await step(checkpoints, lambda: ground.put("build/y", "new"), ["build/y"]),
@@ -241,7 +242,7 @@ async def test_protected_files_are_stored_even_if_ignored(ground: Ground):
     ground.put(".vscode/large", "x" * 2000)
     checkpoints = ground.open(checkpoint_file_bytes=1000)
     saved = await checkpoints.save(None)
-    assert set(await checkpoints.files_at(saved.id)) == {".gitignore", *stored}
+    assert set(await files_at(checkpoints, saved.id)) == {".gitignore", *stored}
 
 
 IN_IGNORED_FOLDERS: dict[str, tuple[str, set[str]]] = {
@@ -395,7 +396,7 @@ async def test_checkpoints_do_not_contain_their_own_storage(tmp_path: Path):
     checkpoints = ground.open()
     first = await checkpoints.save(None)
     assert await checkpoints.save(None) == first
-    assert set(await checkpoints.files_at(first.id)) == {"a.txt"}
+    assert set(await files_at(checkpoints, first.id)) == {"a.txt"}
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../b", ".git/config", "a/.GIT/x", ""])
@@ -403,7 +404,7 @@ async def test_paths_that_are_not_workspace_files_are_skipped(path: str, ground:
     checkpoints = ground.open()
     saved = await checkpoints.save([path])
     assert saved.skipped == (f"{path} (not a file of the workspace)",)
-    assert await checkpoints.files_at(saved.id) == {}
+    assert await files_at(checkpoints, saved.id) == {}
 
 
 async def test_a_named_path_through_a_link_stores_only_the_link(ground: Ground, tmp_path: Path):
@@ -412,8 +413,8 @@ async def test_a_named_path_through_a_link_stores_only_the_link(ground: Ground, 
     (ground.work / "link").symlink_to(tmp_path / "outside")
     checkpoints = ground.open()
     saved = await checkpoints.save(["link/secret"])
-    assert list(await checkpoints.files_at(saved.id)) == ["link"]
-    assert await checkpoints.content(saved.id, "link") == os.fsencode(tmp_path / "outside")
+    assert list(await files_at(checkpoints, saved.id)) == ["link"]
+    assert await content_at(checkpoints, saved.id, "link") == os.fsencode(tmp_path / "outside")
 
 
 async def test_a_step_excludes_changes_by_another_session(ground: Ground):
@@ -677,12 +678,12 @@ async def test_two_checkpoints_can_be_compared(ground: Ground):
     assert await checkpoints.diff(*done) == [("a.txt", b"one", b"two"), ("b.txt", None, b"")]
     assert await checkpoints.diff(*done, files=1) == [("a.txt", b"one", b"two")]
     assert await checkpoints.diff(*done, size=2) == [("b.txt", None, b"")]
-    assert await checkpoints.files_at(done[1]) == {
+    assert await files_at(checkpoints, done[1]) == {
         "a.txt": FileVersion(TWO_BLOB, 0o100644),
         "b.txt": FileVersion(EMPTY_BLOB, 0o100644),
     }
     with pytest.raises(StorageError):
-        await checkpoints.content("0" * 40, "a.txt")
+        await content_at(checkpoints, "0" * 40, "a.txt")
 
 
 # ── when things go wrong ────────────────────────────────────────────────────────────────
@@ -716,7 +717,7 @@ async def test_a_cancelled_save_leaves_consistent_storage(ground: Ground):
         with anyio.move_on_after(seconds):
             await checkpoints.save(None)
     saved = await checkpoints.save(None)
-    assert len(await checkpoints.files_at(saved.id)) == 300
+    assert len(await files_at(checkpoints, saved.id)) == 300
     ground.demand_valid()
 
 
@@ -774,7 +775,7 @@ async def test_many_checkpoints_are_kept_in_few_packs(ground: Ground):
         made.append((await checkpoints.save(["a.txt"])).id)
     assert len(list(ground.repository.glob("objects/pack/*.pack"))) <= 51
     for number, known in enumerate(made):
-        assert await checkpoints.content(known, "a.txt") == str(number).encode()
+        assert await content_at(checkpoints, known, "a.txt") == str(number).encode()
     ground.demand_valid()
 
 
@@ -789,9 +790,9 @@ async def test_the_newest_intact_checkpoint_is_found(ground: Ground):
     newest.write_bytes(newest.read_bytes()[:40] + bytes(400))
     again = ground.open()
     assert "The newest 1 checkpoints" in await again.health()
-    assert await again.content(first.id, "a.txt") == b"one"
+    assert await content_at(again, first.id, "a.txt") == b"one"
     saved = await again.save(None)
-    assert await again.content(saved.id, "a.txt") == b"two"
+    assert await content_at(again, saved.id, "a.txt") == b"two"
 
 
 async def test_a_damaged_file_copy_is_named_and_other_files_are_restored(
@@ -847,8 +848,8 @@ async def test_a_full_disk_prevents_checkpoints_until_space_is_free(
     for number in range(2, 30):
         (ground.work / f"noise{number}").unlink()
     saved = await checkpoints.save(None)
-    assert (saved.problem, len(await checkpoints.files_at(saved.id))) == ("", 3)
-    assert await checkpoints.content(first.id, "a.txt") == b"a"
+    assert (saved.problem, len(await files_at(checkpoints, saved.id))) == ("", 3)
+    assert await content_at(checkpoints, first.id, "a.txt") == b"a"
     ground.demand_valid()
 
 
@@ -884,7 +885,9 @@ async def test_the_number_of_packs_stays_bounded(ground: Ground):
         ids.append((await checkpoints.save(["a.txt"])).id)
     assert len(list(ground.repository.glob("objects/pack/*.pack"))) <= 55
     fresh = ground.open()
-    assert [await fresh.content(known, "a.txt") for known in ids] == [b"%d" % n for n in range(60)]
+    assert [await content_at(fresh, known, "a.txt") for known in ids] == [
+        b"%d" % n for n in range(60)
+    ]
     ground.demand_valid()
 
 
@@ -983,7 +986,7 @@ async def test_concurrent_saves_take_turns(ground: Ground):
     rows = said_by(ground)
     assert len(rows) == 18
     for _, after, name, number in rows:
-        assert await checkpoints.content(after, name) == number.encode()
+        assert await content_at(checkpoints, after, name) == number.encode()
     ground.demand_valid()
 
 
@@ -1036,7 +1039,7 @@ async def test_a_kill_at_any_point_loses_nothing(instant: str, ground: Ground):
     assert not [*ground.home.rglob("tmp_*"), *ground.home.rglob("*.unfinished")]
     steps = [(before, after) for before, after in said_by(ground)]
     for known in {known for each in steps for known in each}:
-        assert "still.txt" in await checkpoints.files_at(known)
+        assert "still.txt" in await files_at(checkpoints, known)
     if len(steps) == 2:
         restored = await checkpoints.restore(steps, overwrite=False)
         assert (restored.problem, restored.kept, ground.texts()) == ("", (), OLD)

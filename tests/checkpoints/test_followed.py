@@ -10,6 +10,7 @@ from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.limits import Limits
 from rookery.platform.git_index import GitIndexes, tracked_paths
 from support.access_lists import ACL, NOBODY, acl, restrict, still_restricted
+from support.stored_checkpoints import files_at
 
 pytestmark = pytest.mark.anyio
 MOST = 1000
@@ -114,7 +115,7 @@ async def test_in_an_ignored_folder_only_saved_files_are_followed(bench: Bench):
     bench.shell("echo build/ > .gitignore; mkdir build; touch build/{a,b}")
     await bench.run("echo tool > build/a", ["build/a"])
     await bench.run("echo more >> build/a; echo more >> build/b; touch build/c")
-    assert set(await bench.checkpoints.files_at(bench.steps[-1][1])) == {".gitignore", "build/a"}
+    assert set(await files_at(bench.checkpoints, bench.steps[-1][1])) == {".gitignore", "build/a"}
     await bench.run("rm build/a")
     assert await bench.back() == ""
     assert bench.texts() == {".gitignore": "build/\n", "build/a": "", "build/b": "more\n"} | {
@@ -133,7 +134,7 @@ async def test_a_followed_file_that_becomes_a_folder_is_restored(bench: Bench):
 async def test_dependencies_that_become_ignored_are_no_longer_followed(bench: Bench):
     bench.shell("mkdir -p node_modules/x; touch node_modules/x/y")
     await bench.run("echo node_modules > .gitignore")
-    assert set(await bench.checkpoints.files_at(bench.steps[-1][1])) == {".gitignore"}
+    assert set(await files_at(bench.checkpoints, bench.steps[-1][1])) == {".gitignore"}
 
 
 async def test_followed_files_are_saved_beyond_the_file_limit(bench: Bench):
@@ -167,7 +168,7 @@ async def test_a_tracked_file_is_saved_even_if_ignored(bench: Bench):
         (bench.work / path).write_text("not committed")
         (bench.work / path).with_name("other.log").write_text("ignored")
     await bench.run(f"rm {' '.join(TRACKED)}")
-    assert set(await bench.checkpoints.files_at(bench.steps[0][0])) == {".gitignore", *TRACKED}
+    assert set(await files_at(bench.checkpoints, bench.steps[0][0])) == {".gitignore", *TRACKED}
     assert await bench.back() == ""
     assert {bench.texts()[path] for path in TRACKED} == {"not committed"}
 
@@ -232,7 +233,7 @@ async def test_harmful_index_paths_are_not_saved(bench: Bench):
         assert path in GitIndexes(str(bench.work)).tracked_in("")
         saved = await bench.open().save(None)
         assert saved.problem == ""
-        found = set(await bench.checkpoints.files_at(saved.id))
+        found = set(await files_at(bench.checkpoints, saved.id))
         assert found == {".gitignore", "000/x/x"}, path
 
 

@@ -22,6 +22,7 @@ from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.limits import Limits
 from rookery.engine.ports.workspace import Restored
 from rookery.platform.paths import visible
+from support.stored_checkpoints import content_at, files_at
 
 pytestmark = pytest.mark.anyio
 
@@ -434,12 +435,12 @@ async def test_saved_content_is_never_lost(batch: range, tmp_path: Path):
         lines = luck.choice(["*", "src/\nnested/", "a.txt"]) if hands.ignores else ""
         tracked = track_some(work, luck, lines)
         saved = await agent.checkpoints.save(None)
-        assert tracked <= (await agent.checkpoints.files_at(saved.id)).keys(), f"seed {seed}"
+        assert tracked <= (await files_at(agent.checkpoints, saved.id)).keys(), f"seed {seed}"
         for _ in range(luck.randrange(2, 9)):
             await agent.step()
         point = luck.randrange(len(agent.steps))
         now = picture(work)
-        known = await agent.checkpoints.files_at(agent.steps[point][0])
+        known = await files_at(agent.checkpoints, agent.steps[point][0])
         restored = await agent.checkpoints.restore(agent.steps[point:], overwrite=False)
         result = picture(work)
         then = agent.pictures[point][0]
@@ -496,4 +497,4 @@ async def demand_nothing_lost(
     kept = {path.read_bytes() for path in aside.iterdir()} if aside.exists() else set()
     for path, thing in now.items():
         if thing[0] == "file" and result.get(path) != thing and thing[2] not in kept:
-            assert await agent.checkpoints.content(before, path) == thing[2], (seed, path)
+            assert await content_at(agent.checkpoints, before, path) == thing[2], (seed, path)

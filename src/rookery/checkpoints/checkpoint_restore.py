@@ -25,12 +25,10 @@ from rookery.checkpoints.shadow_repository import (
     displayable,
     made_repositories,
 )
-from rookery.checkpoints.snapshot_trees import leaves, version_of
 from rookery.core.facts import Effect, FileVersion
 from rookery.core.protected_paths import holds_secrets
 from rookery.core.undo_plan import (
     UndoPlan,
-    is_folder,
     is_leaf,
     is_unknown,
     only_undoes,
@@ -209,15 +207,6 @@ def _note(sentence: str, named: Sequence[str], most: int = _NAMED) -> str:
     """The sentence with the names in it; empty if there are none."""
     more = [f"and {len(named) - most} more"] if len(named) > most else []
     return sentence.format("; ".join([*named[:most], *more])) if named else ""
-
-
-def files_at(repository: ShadowRepository, checkpoint: str) -> dict[str, FileVersion]:
-    return dict(leaves(repository.store, repository.snapshot(checkpoint).trees))
-
-
-def content(repository: ShadowRepository, checkpoint: str, path: str) -> bytes | None:
-    version = version_of(repository.store, repository.snapshot(checkpoint).trees, path)
-    return blob(repository, version.blob) if version and not is_folder(version) else None
 
 
 def contents(

@@ -30,7 +30,7 @@ from rookery.checkpoints.shadow_repository import (
     differences,
     displayable,
 )
-from rookery.core.facts import Effect, FileVersion
+from rookery.core.facts import Effect
 from rookery.core.limits import MIB, Limits
 from rookery.core.undo_plan import is_unknown, relevant_effects
 from rookery.engine.ports.workspace import Checkpoint, Restored
@@ -182,22 +182,11 @@ class ShadowCheckpoints:
         except (OSError, StorageError) as error:
             return f"The checkpoints of {self._root} could not be checked: {reason_of(error)}."
 
-    async def files_at(self, checkpoint: str) -> dict[str, FileVersion]:
-        """Every file and link of a checkpoint. Raises `StorageError`, like `content` and `diff`."""
-        from rookery.checkpoints.checkpoint_restore import files_at
-
-        return await self._read(partial(files_at, checkpoint=checkpoint))
-
-    async def content(self, checkpoint: str, path: str) -> bytes | None:
-        """Content of a file in a checkpoint; None if it does not exist there."""
-        from rookery.checkpoints.checkpoint_restore import content
-
-        return await self._read(partial(content, checkpoint=checkpoint, path=path))
-
     async def diff(
         self, before: str, after: str, *, files: int = 200, size: int = MIB
     ) -> list[tuple[str, bytes | None, bytes | None]]:
-        """Old and new content of up to `files` changed files, none larger than `size`."""
+        """Old and new content of up to `files` changed files, none larger than `size`. Raises
+        `StorageError`."""
         from rookery.checkpoints.checkpoint_restore import contents
 
         return await self._read(

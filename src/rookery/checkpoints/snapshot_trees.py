@@ -228,16 +228,6 @@ def holds_ignored(store: ObjectStore, trees: Trees) -> bool:
     return False
 
 
-def version_of(store: ObjectStore, trees: Trees, path: str) -> FileVersion | None:
-    *folders, name = path.split("/")
-    for part in folders:
-        inner = Folder(store, trees).folder(part)
-        if inner is None:
-            return None
-        trees = inner
-    return Folder(store, trees).version(name)
-
-
 def uncovered_among(store: ObjectStore, trees: Trees, paths: Iterable[str]) -> Iterator[str]:
     """The paths whose state the snapshot does not know."""
     yield from _uncovered_among(store, trees, "", [path.split("/") for path in paths])
