@@ -73,6 +73,11 @@ class FleetDatabase:
             self._connection = connect(self._address, self._name)
         return self._connection.execute(statement, values)
 
+    def ask(self, statement: str, values: Values = None) -> list[Any]:
+        """The rows that a statement returns. Raises `StorageError`."""
+        with reported("did not answer"):
+            return self.execute(statement, values).fetchall()
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Statements in the context take effect together at its end, or not at all."""
@@ -228,15 +233,13 @@ class PostgresJournals:
     def create(self, task_id: str) -> PostgresJournal:
         held = self._ask(_CREATE, self._wanted(task_id))
         if not held:
-            self._refuse_if_held(task_id)
-            raise StorageError(f"Session {task_id} already exists.")
+            raise self._refusal(task_id, f"Session {task_id} already exists.")
         return self._held(task_id, held[0])
 
     def open(self, task_id: str) -> PostgresJournal:
         held = self._ask(_OPEN, self._wanted(task_id))
         if not held:
-            self._refuse_if_held(task_id)
-            raise StorageError(f"No such session: {task_id}.")
+            raise self._refusal(task_id, f"No such session: {task_id}.")
         journal = self._held(task_id, held[0])
         opened = self.read(task_id)[0].fact
         if isinstance(opened, TaskOpened) and opened.format > FORMAT:
@@ -260,8 +263,7 @@ class PostgresJournals:
             [task_id],
         )
         if not gone:
-            self._refuse_if_held(task_id)
-            raise StorageError(f"No such session: {task_id}.")
+            raise self._refusal(task_id, f"No such session: {task_id}.")
 
     def fence(self, holder: str) -> None:
         """End the leases of a worker that is lost. Whatever it writes from now on fails."""
@@ -289,16 +291,16 @@ class PostgresJournals:
     def _wanted(self, task_id: str) -> dict[str, object]:
         return {"task": task_id, "holder": self._holder, "lease": self._lease}
 
-    def _refuse_if_held(self, task_id: str) -> None:
+    def _refusal(self, task_id: str, why: str) -> StorageError:
+        """Says why, unless another worker holds the session."""
         found = self._ask(
             "select holder from rookery.journals "
             "where task = %s and holder <> '' and expires >= now()",
             [task_id],
         )
         if found:
-            raise StorageError(
-                f"Session {task_id} is open on {found[0][0]}. Close it there, or start another."
-            )
+            why = f"Session {task_id} is open on {found[0][0]}. Close it there, or start another."
+        return StorageError(why)
 
     def _ask(self, statement: str, values: Values) -> Sequence[tuple[int, int, int]]:
         """Run a statement that may be repeated after a lost connection."""
@@ -310,11 +312,8 @@ class PostgresJournals:
 
 
 def read_journal(database: FleetDatabase, task_id: str, after: int = 0) -> list[Event]:
-    with reported("did not answer"):
-        found = database.execute(
-            "select json from rookery.events where task = %s and seq > %s order by seq",
-            [task_id, after],
-        ).fetchall()
+    statement = "select json from rookery.events where task = %s and seq > %s order by seq"
+    found = database.ask(statement, [task_id, after])
     try:
         return [event_from_json(json) for (json,) in found]
     except ValueError as error:

@@ -328,8 +328,7 @@ class Fleet:
                 time.sleep(1)
 
     def _ask(self, statement: str, values: Sequence[Any]) -> list[Any]:
-        with reported("did not answer"):
-            return self._database.execute(statement, whole_values(values)).fetchall()
+        return self._database.ask(statement, whole_values(values))
 
 
 def _encodable(value: T) -> T:
@@ -357,11 +356,8 @@ def _worker(row: Sequence[Any]) -> FleetWorker:
 
 
 def is_cancelled(database: FleetDatabase, order: SessionOrder) -> bool:
-    with reported("did not answer"):
-        found = database.execute(
-            "select cancelled from rookery.sessions where task = %s", [order.session_id]
-        ).fetchone()
-    return found == (True,)
+    statement = "select cancelled from rookery.sessions where task = %s"
+    return database.ask(statement, [order.session_id]) == [(True,)]
 
 
 def seconds_left(database: FleetDatabase, order: SessionOrder) -> float | None:
@@ -369,13 +365,12 @@ def seconds_left(database: FleetDatabase, order: SessionOrder) -> float | None:
     database's: those of machines may differ."""
     if not order.timeout:
         return None
-    with reported("did not answer"):
-        found = database.execute(
-            "select %s - extract(epoch from now() - created)::float from rookery.sessions "
-            "where task = %s",
-            [order.timeout, order.session_id],
-        ).fetchone()
-    return max(0.0, found[0]) if found else 0.0
+    found = database.ask(
+        "select %s - extract(epoch from now() - created)::float from rookery.sessions "
+        "where task = %s",
+        [order.timeout, order.session_id],
+    )
+    return max(0.0, found[0][0]) if found else 0.0
 
 
 @contextmanager

@@ -271,12 +271,9 @@ class Life:
         return seconds_left(self._database, self._order)
 
     def _last_checkpoint(self) -> SavedCheckpoint | None:
-        with reported("did not answer"):
-            found = self._database.execute(
-                "select seq, commit, ref from rookery.checkpoints where task = %s",
-                [self._order.session_id],
-            ).fetchone()
-        return SavedCheckpoint(*found) if found else None
+        statement = "select seq, commit, ref from rookery.checkpoints where task = %s"
+        found = self._database.ask(statement, [self._order.session_id])
+        return SavedCheckpoint(*found[0]) if found else None
 
     def _end_of(self, end: RunEnd, respond: "FleetResponder") -> LifeEnd:
         if respond.question:

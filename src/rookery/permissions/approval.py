@@ -111,19 +111,15 @@ class AllowRule(Struct, frozen=True, kw_only=True):
         return f"exactly this command in {where}, for {DAYS} days: {self.command}"
 
     @property
+    def what(self) -> tuple[str, FolderMark, str, str]:
+        """What it allows, whenever it expires."""
+        return self.tool, self.workspace, self.command, self.cwd
+
+    @property
     def id(self) -> str:
         """A short name to remove the rule by."""
         parts = (self.tool, self.workspace.path, self.command, self.cwd)
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:6]
-
-    def covers(self, other: "AllowRule") -> bool:
-        """Whether the other rule allows the same, whenever either expires."""
-        return (self.tool, self.workspace, self.command, self.cwd) == (
-            other.tool,
-            other.workspace,
-            other.command,
-            other.cwd,
-        )
 
     def holds(self, now: int) -> bool:
         """Whether the rule is in force: not expired and not dated too far ahead."""
@@ -158,7 +154,7 @@ class AllowRules:
         if rule is None:
             return False
         kept = stored_rules(self._kept.file, self._now())
-        return any(old.covers(rule) for old in (*self._task_rules, *kept))
+        return any(old.what == rule.what for old in (*self._task_rules, *kept))
 
     def rule_for(self, action: Action) -> str:
         rule = self._rule(action)
@@ -170,10 +166,10 @@ class AllowRules:
         rule = self._rule(action)
         if rule is None:
             raise CommandRejected("This always needs approval, so no rule was added.")
-        if rule.tool not in _KEPT:
+        if rule.tool in _KEPT:
+            self._keep([rule])
+        else:
             self._task_rules.append(rule)
-            return
-        self._keep([rule])
 
     def prefix_for(self, action: Action) -> str:
         rule = self._prefix_rule(action)
@@ -215,15 +211,12 @@ class AllowRules:
     def rule_for_hosts(self, hosts: Sequence[str]) -> str:
         if self._kept.problem or not hosts:
             return ""
-        return self._host_rule(", ".join(hosts)).words
+        return self._stored_rule("host", ", ".join(hosts)).words
 
     def allow_hosts(self, hosts: Sequence[str], *, always: bool) -> None:
         self._hosts.update(dict.fromkeys(hosts))
         if always:
-            self._keep([self._host_rule(host) for host in hosts])
-
-    def _host_rule(self, host: str) -> AllowRule:
-        return self._stored_rule("host", host)
+            self._keep([self._stored_rule("host", host) for host in hosts])
 
     def _prefix_rule(self, action: Action) -> AllowRule | None:
         """None where not even exactly this command could have a rule."""
@@ -245,10 +238,10 @@ class AllowRules:
         return AllowRule(tool=tool, workspace=self._workspace, command=about, expires=expires)
 
     def _keep(self, rules: Sequence[AllowRule]) -> None:
-        now = self._now()
+        now, new = self._now(), [rule.what for rule in rules]
 
         def is_kept(old: AllowRule) -> bool:
-            return old.holds(now) and not any(old.covers(rule) for rule in rules)
+            return old.holds(now) and old.what not in new
 
         self._kept.update(lambda kept: [*filter(is_kept, kept), *rules])
 
