@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from rookery.core.facts import Answered, Ending, Event, ToolFinished, ToolStarted
 from rookery.errors import CommandRejected
-from rookery.fleet.database import connect
-from rookery.fleet.journal import FleetDatabase
+from rookery.fleet.database import FleetDatabase, connect
 from rookery.fleet.orders import Fleet, Given, SessionOrder, seconds_left
 from support.fleet_machines import (
     FLEET_COMMAND,

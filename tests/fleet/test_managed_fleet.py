@@ -19,7 +19,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from rookery.core.facts import Answered, AssistantSpoke, RequestStarted
 from rookery.core.fleet_rows import FleetSession
 from rookery.fleet.database import connect as connected
-from rookery.fleet.live_text import digest_of
+from rookery.fleet.database import digest_of
 from rookery.fleet.orders import Fleet
 from rookery.manager.web.listeners import Address, self_signed
 from rookery.protocol.remote import RemoteServer

@@ -1,14 +1,19 @@
-"""The fleet's database: its tables, connections to it, and its errors as sentences.
+"""The fleet's database: its tables, connections to it, its errors as sentences, and the managers
+that want to see a session.
 
 Addresses are libpq's, so TLS and client certificates are set in the address or by `PGSSLMODE` and
 its relatives. DBOS keeps its own tables in the schema `dbos` of the same database.
 """
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import socket
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import psycopg
+from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict
 
 from rookery.errors import StorageError
@@ -156,3 +161,79 @@ def reason(error: psycopg.Error) -> str:
     """The first line of what the server or the driver says."""
     said = error.diag.message_primary or str(error).strip().partition("\n")[0]
     return said.rstrip(".") or type(error).__name__
+
+
+Values: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
+
+
+class FleetDatabase:
+    """A connection that is made again when it was lost. For one thread."""
+
+    def __init__(self, address: str, name: str) -> None:
+        self._address = address
+        self._name = name
+        self._connection: psycopg.Connection | None = None
+
+    def execute(self, statement: str, values: Values = None) -> psycopg.Cursor:
+        """Raises `psycopg.Error` if the statement failed or its outcome is unknown, and
+        `StorageError` if there is no connection."""
+        if self._connection is None or self._connection.broken or self._connection.closed:
+            self._connection = connect(self._address, self._name)
+        return self._connection.execute(statement, values)
+
+    def ask(self, statement: str, values: Values = None) -> list[Any]:
+        """The rows that a statement returns. Raises `StorageError`."""
+        with reported("did not answer"):
+            return self.execute(statement, values).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Statements in the context take effect together at its end, or not at all."""
+        with reported("did not answer"):
+            self.execute("select 1")
+            assert self._connection
+            with self._connection.transaction():
+                yield
+
+    def wait_for_news(self, seconds: float | None) -> None:
+        """Wait for a notification of what this connection listens to. One that came since the
+        last statement counts."""
+        assert self._connection
+        for _ in self._connection.notifies(timeout=seconds, stop_after=1):
+            pass
+
+    def close(self) -> None:
+        if self._connection:
+            self._connection.close()
+
+
+WATCH_SECONDS = 15.0
+"""How long a manager's wish to see a session lasts."""
+
+
+class Watcher(Struct, frozen=True):
+    """A manager that shows a session."""
+
+    url: str
+    fingerprint: str = ""
+    """Of its certificate; empty for one that the system's authorities have signed, or for none."""
+    machine: str = ""
+    """The only machine that reaches the address; empty for any."""
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def this_machine() -> str:
+    return socket.gethostname()
+
+
+def watchers(database: FleetDatabase, session_id: str) -> list[Watcher]:
+    """The managers that this machine reaches and that want to see a session."""
+    found = database.execute(
+        "select url, fingerprint, machine from rookery.watchers where task = %s "
+        "and machine in ('', %s) and seen > now() - %s * interval '1 second'",
+        [session_id, this_machine(), WATCH_SECONDS],
+    ).fetchall()
+    return [Watcher(*row) for row in found]

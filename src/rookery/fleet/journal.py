@@ -7,9 +7,8 @@ cut off cannot write any more, however late it wakes up.
 Only lasting facts are stored. Those that may wait are sent with the next one that may not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Sequence
+from typing import ClassVar
 
 import psycopg
 
@@ -18,13 +17,12 @@ from rookery.core.folds.task_record import TaskRecord
 from rookery.core.limits import MIB
 from rookery.errors import StorageError
 from rookery.faults import kp
-from rookery.fleet.database import connect, reason, reported
+from rookery.fleet.database import FleetDatabase, Values, reason, reported
 from rookery.protocol.codec import event_from_json, event_to_json
 from rookery.storage.journal import Journal
 from rookery.storage.journal_lines import FORMAT, LONGEST
 
 LEASE_SECONDS = 10.0
-Values: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
 _CREATE = """
 insert into rookery.journals (task, token, holder, expires)
@@ -56,47 +54,6 @@ _RELEASE = "update rookery.journals set holder = '' where task = %s and token = 
 
 class TakenOver(StorageError):
     """Another worker writes this session now."""
-
-
-class FleetDatabase:
-    """A connection that is made again when it was lost. For one thread."""
-
-    def __init__(self, address: str, name: str) -> None:
-        self._address = address
-        self._name = name
-        self._connection: psycopg.Connection | None = None
-
-    def execute(self, statement: str, values: Values = None) -> psycopg.Cursor:
-        """Raises `psycopg.Error` if the statement failed or its outcome is unknown, and
-        `StorageError` if there is no connection."""
-        if self._connection is None or self._connection.broken or self._connection.closed:
-            self._connection = connect(self._address, self._name)
-        return self._connection.execute(statement, values)
-
-    def ask(self, statement: str, values: Values = None) -> list[Any]:
-        """The rows that a statement returns. Raises `StorageError`."""
-        with reported("did not answer"):
-            return self.execute(statement, values).fetchall()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Statements in the context take effect together at its end, or not at all."""
-        with reported("did not answer"):
-            self.execute("select 1")
-            assert self._connection
-            with self._connection.transaction():
-                yield
-
-    def wait_for_news(self, seconds: float | None) -> None:
-        """Wait for a notification of what this connection listens to. One that came since the
-        last statement counts."""
-        assert self._connection
-        for _ in self._connection.notifies(timeout=seconds, stop_after=1):
-            pass
-
-    def close(self) -> None:
-        if self._connection:
-            self._connection.close()
 
 
 class PostgresJournal:

@@ -16,7 +16,7 @@ from rookery.core.facts import Event
 from rookery.core.fleet_rows import FleetListing
 from rookery.core.folds.view import View, see
 from rookery.errors import RookeryError, StorageError
-from rookery.fleet.live_text import WATCH_SECONDS, Watcher, this_machine
+from rookery.fleet.database import WATCH_SECONDS, Watcher, this_machine
 from rookery.fleet.orders import Fleet, Given
 from rookery.protocol.channels import Channel
 from rookery.protocol.jsonrpc import Disconnected, RpcError

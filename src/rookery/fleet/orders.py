@@ -25,9 +25,8 @@ from rookery.core.text.characters import whole_values
 from rookery.errors import CommandRejected, StorageError
 from rookery.first_use import prepared
 from rookery.fleet.checkouts import check_name, check_remote
-from rookery.fleet.database import reported, watched
-from rookery.fleet.journal import FleetDatabase, read_journal
-from rookery.fleet.live_text import Watcher, digest_of
+from rookery.fleet.database import FleetDatabase, Watcher, digest_of, reported, watched
+from rookery.fleet.journal import read_journal
 
 T = TypeVar("T")
 WORKFLOW = "session"

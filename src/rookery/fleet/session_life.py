@@ -3,15 +3,22 @@
 A life begins where the journal ends, so it does not matter whether the one before it was ended or
 killed, or on which worker it was. What that one changed after its last checkpoint is lost with its
 machine; the session says so before it continues.
+
+Text that the model streams does not go through the database. A manager that shows a session leaves
+its address there; the slot connects to it with a WebSocket and is then the host on it, which the
+manager follows. Only passing events are sent: lasting ones are in the database, so a manager that
+misses the text loses nothing. A slot proves who it is with a secret whose digest is in its row. The
+certificate of a manager must have the fingerprint that it left.
 """
 
+import logging
 import os
 import queue
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NoReturn, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -22,7 +29,7 @@ from rookery.app.local_host import open_host
 from rookery.app.model_choice import ModelChoice, choose_model
 from rookery.app.task_hooks import Consent
 from rookery.core.asks import CATEGORY, AskCategory, AskKind, takes
-from rookery.core.commands import OpenTask, ReopenTask
+from rookery.core.commands import Command, OpenTask, ReopenTask
 from rookery.core.facts import (
     Asked,
     CompletionOffered,
@@ -33,22 +40,25 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.task_record import fold
 from rookery.core.modes import Level
+from rookery.core.queries import Asking
 from rookery.core.settings import Settings
-from rookery.errors import RookeryError, first_error
+from rookery.errors import CommandRejected, RookeryError, first_error
 from rookery.faults import kp
 from rookery.fleet.checkouts import PROTOCOLS, SavedCheckpoint, SessionCheckout, check_name
-from rookery.fleet.database import reported
-from rookery.fleet.journal import FleetDatabase, PostgresJournals, TakenOver
-from rookery.fleet.live_text import Watcher, digest_of, show_text
+from rookery.fleet.database import FleetDatabase, Watcher, digest_of, reported
+from rookery.fleet.journal import PostgresJournals, TakenOver
 from rookery.fleet.orders import Given, SessionOrder, seconds_left
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.attend import Displays, Fate, Leave, Response, RunEnd, Say, attend
 from rookery.protocol.codec import Host
 from rookery.protocol.outcomes import Unattended
-from rookery.protocol.worker_channel import WorkerGreeting
+from rookery.protocol.server import serve
+from rookery.protocol.worker_channel import WorkerGreeting, dial_manager
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 
+T = TypeVar("T")
+_debug = logging.getLogger(__name__)
 Kind: TypeAlias = Literal["completed", "failed", "retry", "asked", "cancelled", "drained"]
 AGAIN = ("rate_limited", "stalled")
 """Failures of the model's provider after which a later life may succeed."""
@@ -339,3 +349,37 @@ def lost_changes(events: Sequence[Event], saved: int) -> str:
 
 def _choose(places: Places, settings: Settings) -> ModelChoice:
     return choose_model(settings, os.environ, places.keys_file, None)
+
+
+async def show_text(watcher: Watcher, host: Host, greeting: WorkerGreeting) -> None:
+    """Show a session's text to a manager until it wants no more. Whatever goes wrong with it, the
+    session goes on."""
+    try:
+        async with dial_manager(watcher.url, watcher.fingerprint, greeting) as channel:
+            await serve(PassingEvents(host, greeting.session_id), channel)
+    except Exception as error:
+        _debug.debug("the text is not shown to %s: %r", watcher.url, error)
+
+
+class PassingEvents(Struct):
+    """A host that only shows the passing events of one session."""
+
+    host: Host
+    session_id: str
+
+    async def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
+        if task_id != self.session_id:
+            _refuse()
+        async for event in self.host.follow(task_id, after):
+            if not event.fact.lasting:
+                yield event
+
+    async def send(self, command: Command) -> None:
+        _refuse()
+
+    async def query(self, query: Asking[T]) -> T:
+        _refuse()
+
+
+def _refuse() -> NoReturn:
+    raise CommandRejected("A worker only shows the text of its session. It accepts no commands.")

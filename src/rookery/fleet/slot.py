@@ -27,9 +27,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from rookery.core.fleet_rows import FleetState
 from rookery.errors import RookeryError, StorageError
 from rookery.first_use import prepared
-from rookery.fleet.database import connect, create_tables, reported
-from rookery.fleet.journal import FleetDatabase, PostgresJournals, TakenOver
-from rookery.fleet.live_text import digest_of, watchers
+from rookery.fleet.database import (
+    FleetDatabase,
+    connect,
+    create_tables,
+    digest_of,
+    reported,
+    watchers,
+)
+from rookery.fleet.journal import PostgresJournals, TakenOver
 from rookery.fleet.orders import (
     ANSWERS,
     DEFAULT_QUEUE,
