@@ -6,8 +6,7 @@ from typing import Any
 import jsonschema
 
 from rookery.core.text.terminal_text import Paint
-from rookery.diffs.findings import ReviewFinding
-from rookery.diffs.review_output import ReviewResult, as_json, as_sarif, as_text
+from rookery.diffs.findings import ReviewFinding, ReviewResult, as_json, as_sarif, as_text
 from rookery.diffs.review_parts import LeftOut
 from rookery.diffs.unified import DiffFile
 

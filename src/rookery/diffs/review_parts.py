@@ -129,22 +129,21 @@ def _says_generated(file: DiffFile) -> bool:
     return any(line[:1] == b" " and _MADE.search(line) for line in first.lines[:_HEAD_LINES])
 
 
-class _PartTexts:
+class _PartTexts(Struct):
     """Texts of at most `room` characters, filled one after the other."""
 
-    def __init__(self, room: int, most: int) -> None:
-        self._room = room
-        self._most = most
-        self.texts: list[str] = []
+    room: int
+    most: int
+    texts: list[str] = []
 
     def add(self, file: DiffFile) -> str:
         """Add a file; returns why something of it was left out."""
         header = _header(file)
         fresh, last = True, 0
-        for text, number in _blocks(file, self._room - len(header) - 2):
+        for text, number in _blocks(file, self.room - len(header) - 2):
             needed = len(text) + (len(header) if fresh else 0) + 2
-            if not self.texts or len(self.texts[-1]) + needed > self._room:
-                if len(self.texts) == self._most:
+            if not self.texts or len(self.texts[-1]) + needed > self.room:
+                if len(self.texts) == self.most:
                     return f"too large: only lines up to {last} are reviewed" if last else TOO_LARGE
                 self.texts.append("")
                 fresh = True

@@ -33,9 +33,18 @@ from rookery.diffs.cli.model_session import (
     model_run,
     settings_of,
 )
-from rookery.diffs.findings import SEVERITIES, Severity, SubmitReview, place
+from rookery.diffs.findings import (
+    SEVERITIES,
+    WIDTH,
+    ReviewResult,
+    Severity,
+    SubmitReview,
+    as_json,
+    as_sarif,
+    as_text,
+    place,
+)
 from rookery.diffs.git_diffs import DiffRepository, NamedDiff, pull_request, read_patch
-from rookery.diffs.review_output import WIDTH, ReviewResult, as_json, as_sarif, as_text
 from rookery.diffs.review_parts import NOT_SUBMITTED, ShownFiles, plan_review, room_in
 from rookery.diffs.unified import read_diff
 from rookery.errors import SettingsError
