@@ -11,12 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from rookery.core.facts import AgentTask, Change, Spent
-from rookery.core.modes import Mode, find_mode, gains, reading_only
+from rookery.core.modes import Mode, reading_only
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext, WorkerTree, WorkFile, Worktrees
 from rookery.errors import BadArguments, ToolError
 from rookery.first_use import lazy_pattern
+from rookery.tools.conversation import gained, wanted_mode
 from rookery.tools.file_changes import in_thread, readable_diff
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class RunAgents(Struct):
             raise ToolError(f"At most {most} more agents can be started. Give each more to do.")
         worktrees = ctx.worktrees() if any(each.works for each in wanted) else None
         names = _names(wanted)
-        found = [self._checked(each) for each in wanted]
+        modes, found = self.modes(), [self._checked(each) for each in wanted]
         agents = [
             await self._agent(name, each, mode, children.new_id(), worktrees)
             for name, each, mode in zip(names, wanted, found, strict=True)
@@ -94,22 +95,23 @@ class RunAgents(Struct):
         many = "an agent" if len(agents) == 1 else f"{len(agents)} agents"
         shown = "\n\n".join(map(_shown, agents))
         workers = any(agent.worktree for agent in agents)
+        used = [
+            mode if args.works else reading_only(mode)
+            for args, mode in zip(wanted, found, strict=True)
+        ]
+        notes = dict.fromkeys(note for mode in used for note in gained(modes, ctx.mode, mode))
         return Action(
             title=f"Start {many}: {', '.join(names)}",
             perform=perform,
             agents=agents,
-            notes=[*self._gains(ctx.mode, agents), *([FROM_LAST_COMMIT] if workers else [])],
+            notes=[*notes, *([FROM_LAST_COMMIT] if workers else [])],
             diff=shown,
             payload={"tool": "runAgents", "content": shown},
         )
 
     def _checked(self, args: AgentArgs) -> Mode:
         """The agent's mode, once everything about it is known to be valid."""
-        slug = args.mode or ("code" if args.works else "ask")
-        mode = find_mode(self.modes(), slug)
-        if mode is None:
-            known = ", ".join(each.slug for each in self.modes())
-            raise BadArguments(f"No such mode: {slug!r}. Available: {known}.")
+        mode = wanted_mode(self.modes(), args.mode or ("code" if args.works else "ask"))
         if not args.task.strip():
             raise BadArguments("An agent has no task. Say what it is to do.")
         _budget(args.budget or "")
@@ -138,17 +140,6 @@ class RunAgents(Struct):
             worktree=tree.folder,
             base=tree.base,
         )
-
-    def _gains(self, slug: str, agents: Sequence[AgentTask]) -> list[str]:
-        here = find_mode(self.modes(), slug)
-        notes: dict[str, None] = {}
-        for agent in agents:
-            mode = find_mode(self.modes(), agent.mode)
-            if here and mode:
-                used = mode if agent.worktree else reading_only(mode)
-                if more := ", ".join(gains(here, used)):
-                    notes[f"Mode {mode.slug} may do more than mode {slug}: {more}."] = None
-        return list(notes)
 
 
 def _names(agents: Sequence[AgentArgs]) -> list[str]:

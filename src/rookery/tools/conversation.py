@@ -342,10 +342,7 @@ class NewTask(Struct):
             raise ToolError(
                 f"Sub-tasks can be nested {ctx.depth} deep at most. Do this part yourself."
             )
-        mode = find_mode(self.modes(), args.mode)
-        if mode is None:
-            known = ", ".join(each.slug for each in self.modes())
-            raise BadArguments(f"No such mode: {args.mode!r}. Available: {known}.")
+        mode = wanted_mode(self.modes(), args.mode)
         if not args.message.strip():
             raise BadArguments("new_task was called without a message.")
         child = ChildTask(
@@ -362,12 +359,21 @@ class NewTask(Struct):
             title=f"Start a sub-task in {args.mode} mode",
             perform=perform,
             child=child.task_id,
-            notes=self._gains(ctx.mode, mode),
+            notes=gained(self.modes(), ctx.mode, mode),
             diff="\n".join([args.message, *(f"[ ] {todo.content}" for todo in child.todos)]),
             payload=child.payload(),
         )
 
-    def _gains(self, slug: str, target: Mode) -> list[str]:
-        here = find_mode(self.modes(), slug)
-        more = ", ".join(gains(here, target)) if here else ""
-        return [f"Mode {target.slug} may do more than mode {slug}: {more}."] if more else []
+
+def wanted_mode(modes: Sequence[Mode], slug: str) -> Mode:
+    if mode := find_mode(modes, slug):
+        return mode
+    known = ", ".join(each.slug for each in modes)
+    raise BadArguments(f"No such mode: {slug!r}. Available: {known}.")
+
+
+def gained(modes: Sequence[Mode], slug: str, target: Mode) -> list[str]:
+    """A note for the user if work in another mode may do more than the current one."""
+    here = find_mode(modes, slug)
+    more = ", ".join(gains(here, target)) if here else ""
+    return [f"Mode {target.slug} may do more than mode {slug}: {more}."] if more else []

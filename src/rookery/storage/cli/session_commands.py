@@ -16,13 +16,12 @@ from rookery import NAME
 from rookery.cli.command_line import format_option, json_option
 from rookery.core.folds.agent_rows import AgentRows, agents_in
 from rookery.core.stored_tasks import TaskSummary
-from rookery.core.text.terminal_text import Paint, cells_of, counted, harmless, harmless_line
+from rookery.core.text.terminal_text import Paint, aligned, counted, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
 from rookery.protocol.codec import event_to_json
 from rookery.protocol.transcript_text import PassageKind, as_text, passages
 from rookery.storage.cli.session_listing import (
-    GAP,
     age,
     branch,
     chosen_session,
@@ -32,7 +31,6 @@ from rookery.storage.cli.session_listing import (
     folder_name,
     money,
     one_line,
-    padded,
     paint_for_output,
     short_ids,
     time_of,
@@ -227,8 +225,6 @@ def _command_table(running: Sequence[ListedCommand], width: int | None) -> str:
         ]
         for one in running
     ]
-    widths = [max(map(cells_of, column)) for column in zip(*rows, strict=True)]
-    widths[-1] = 0
-    lines = [GAP.join(map(padded, row, widths)) for row in rows]
+    lines = aligned(rows)
     shown = lines if width is None else [cut(line, width) for line in lines]
     return "\n".join([*shown, "", f"End one with: {NAME} ps --stop ID"])
