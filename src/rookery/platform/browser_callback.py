@@ -12,7 +12,7 @@ from typing import Protocol
 import anyio
 import anyio.to_thread
 from anyio.abc import ByteStream, Listener, SocketAttribute, SocketStream
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rookery import NAME
 from rookery.errors import SettingsError
@@ -93,14 +93,13 @@ def is_code(text: str) -> bool:
     )
 
 
-class _Receiver:
+class _Receiver(Struct):
     """Waits for the code from the browser or the keyboard. The first one counts."""
 
-    def __init__(self, reader: CallbackReader, tell: Callable[[str], None]) -> None:
-        self._reader = reader
-        self._tell = tell
-        self.result: Callback | None = None
-        self.ended = anyio.Event()
+    reader: CallbackReader
+    tell: Callable[[str], None]
+    result: Callback | None = None
+    ended: anyio.Event = field(default_factory=anyio.Event)
 
     async def answer(self, stream: ByteStream) -> None:
         """Answer one request of the browser."""
@@ -112,7 +111,7 @@ class _Receiver:
                 pass
 
     async def read_pasted(self, typed: int) -> None:
-        self._tell(
+        self.tell(
             "You can open it on another machine. The last page will not load there: copy its\n"
             "address, which begins with http://, and paste it here. Ctrl-C cancels."
         )
@@ -123,19 +122,19 @@ class _Receiver:
                 self._end(Callback(problem="The sign-in was cancelled."))
                 return
             text = line.decode(errors="replace").strip()
-            if found := self._reader.pasted(text):
+            if found := self.reader.pasted(text):
                 self._end(found)
             elif text:
-                self._tell("That is not the address of this sign-in. Paste the whole address.")
+                self.tell("That is not the address of this sign-in. Paste the whole address.")
 
     async def remind(self, patience: float) -> None:
         while patience > REMINDER:
             await anyio.sleep(REMINDER)
             patience -= REMINDER
-            self._tell(f"Waiting for the sign-in: {patience:.0f} seconds left.")
+            self.tell(f"Waiting for the sign-in: {patience:.0f} seconds left.")
 
     def _response_to(self, target: str) -> bytes:
-        found = None if self.ended.is_set() else self._reader.visited(target)
+        found = None if self.ended.is_set() else self.reader.visited(target)
         if found is None:
             return _response("404 Not Found", "Not found.")
         self._end(found)

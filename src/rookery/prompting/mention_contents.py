@@ -52,17 +52,16 @@ FetchPage: TypeAlias = Callable[[str, int, ToolContext], Action]
 _TAGS = {"git_changes": "git_working_state", "commit": "git_commit"}
 
 
-class MentionAttachments:
+class MentionAttachments(Struct):
     """The attachments of one message."""
 
-    def __init__(self, root: Path, ctx: ToolContext, fetch: FetchPage | None = None) -> None:
-        """Without `fetch`, web pages are not attached."""
-        self._root = root
-        self._fetch = fetch
-        self._ctx = ctx
-        self._room = ROOM
-        self._image_room = TOGETHER
-        self._images = 0
+    root: Path
+    ctx: ToolContext
+    fetch: FetchPage | None = None
+    """Without it, web pages are not attached."""
+    _room: int = ROOM
+    _image_room: int = TOGETHER
+    _images: int = 0
 
     def action_for(self, mention: Mention) -> Action | None:
         """Return the action that reads what is mentioned; None if there is nothing to read.
@@ -76,14 +75,14 @@ class MentionAttachments:
                 return self._folder(mention.target)
             case "git_changes" | "commit":
                 return self._git(mention)
-            case "url" if self._fetch:
-                return self._page(mention.target, self._fetch)
+            case "url" if self.fetch:
+                return self._page(mention.target, self.fetch)
             case _:
                 return None
 
     def _file(self, target: str) -> Action:
-        path = self._ctx.files.place(target).path
-        if os.path.isdir(self._root / path):
+        path = self.ctx.files.place(target).path
+        if os.path.isdir(self.root / path):
             return self._folder(target)
 
         async def perform(permit: Permit) -> Outcome:
@@ -94,11 +93,11 @@ class MentionAttachments:
         return Action(title=f"Attach {path}", perform=perform, reads=[path], payload=payload)
 
     def _folder(self, target: str) -> Action:
-        path = self._ctx.files.place(target.rstrip("/") or ".").path
+        path = self.ctx.files.place(target.rstrip("/") or ".").path
         files = self._files_in(path)
 
         async def perform(permit: Permit) -> Outcome:
-            listing = await self._ctx.finder.list(path, recursive=False, permit=permit)
+            listing = await self.ctx.finder.list(path, recursive=False, permit=permit)
             text = quoted("folder_content", self._shorten(listing), path=path)
             parts = [part async for part in self._parts(files, permit)]
             return Outcome(
@@ -117,27 +116,27 @@ class MentionAttachments:
     def _page(self, url: str, fetch: FetchPage) -> Action:
         if self._room <= 0:
             raise ToolError(_ENOUGH)
-        action = fetch(url, min(PER_FILE, self._room), self._ctx)
+        action = fetch(url, min(PER_FILE, self._room), self.ctx)
 
         async def perform(permit: Permit) -> Outcome:
             outcome = await action.perform(permit)
             if outcome.ending is Ending.FAILED:
                 reason = sentence_in(outcome.text)[:LONGEST_NOTE]
-                self._ctx.append(Noted(text=f"{url[:LONGEST_NAME]}: {reason}"))
+                self.ctx.append(Noted(text=f"{url[:LONGEST_NAME]}: {reason}"))
                 return replace(outcome, text=_page_note(url, reason))
             size = len(outcome.text.encode())
             self._room -= size
-            self._ctx.append(Noted(text=f"Attached {url[:LONGEST_NAME]} ({-(-size // KIB)} KB)."))
+            self.ctx.append(Noted(text=f"Attached {url[:LONGEST_NAME]} ({-(-size // KIB)} KB)."))
             return outcome
 
         return replace(action, perform=perform)
 
     def _git(self, mention: Mention) -> Action:
         command = _COMMANDS[mention.kind].format(mention.target)
-        judged = self._ctx.judge(command, "")
+        judged = self.ctx.judge(command, "")
 
         async def perform(permit: Permit) -> Outcome:
-            if await anyio.to_thread.run_sync(self._ctx.judge, command, "") != judged:
+            if await anyio.to_thread.run_sync(self.ctx.judge, command, "") != judged:
                 raise ToolError(_CHANGED.format(command))
             output, exit_code = await self._output(permit)
             text = quoted(_TAGS[mention.kind], self._shorten(output), hash=mention.target)
@@ -149,7 +148,7 @@ class MentionAttachments:
             title=f"Run {command}",
             perform=perform,
             command=command,
-            where=self._ctx.shell.describe(confined=not judged.needs_keys),
+            where=self.ctx.shell.describe(confined=not judged.needs_keys),
             judgement=judged,
             notes=judged.notes,
             payload={"tool": "executeCommand", "command": command, "cwd": ""},
@@ -159,13 +158,13 @@ class MentionAttachments:
         """List the regular files in a folder that may be attached with it."""
         names: list[str] = []
         with suppress(OSError):
-            names = sorted(os.listdir(self._root / folder))
+            names = sorted(os.listdir(self.root / folder))
         files: list[str] = []
         for name in names:
             with suppress(ToolError):
-                place = self._ctx.files.place(name if folder == "." else f"{folder}/{name}")
+                place = self.ctx.files.place(name if folder == "." else f"{folder}/{name}")
                 is_hidden = place.ignored or place.credential or place.outside or place.link
-                if not is_hidden and (self._root / place.path).is_file():
+                if not is_hidden and (self.root / place.path).is_file():
                     files.append(place.path)
         return files[:MOST_FILES]
 
@@ -180,7 +179,7 @@ class MentionAttachments:
     async def _part(self, path: str, permit: Permit) -> "_Part":
         """Attach one file of a folder. Images and unreadable files are skipped."""
         try:
-            match await self._ctx.files.read(path, permit):
+            match await self.ctx.files.read(path, permit):
                 case FileText() as file:
                     return self._text(file)
                 case _:
@@ -191,7 +190,7 @@ class MentionAttachments:
             return self._as_note(path, str(error))
 
     async def _attach(self, path: str, permit: Permit) -> "_Part":
-        match await self._ctx.files.read(path, permit):
+        match await self.ctx.files.read(path, permit):
             case FileText() as file:
                 return self._text(file)
             case FileBytes() as file:
@@ -203,15 +202,15 @@ class MentionAttachments:
             return self._as_note(file.path, _ENOUGH)
         text, unseen = revealed(as_utf8(file.text))
         rows = rows_of(text)
-        shown, whole = _head_and_tail(rows, room, self._ctx.limits.read_line_length)
+        shown, whole = _head_and_tail(rows, room, self.ctx.limits.read_line_length)
         self._room -= sum(len(row.encode()) + 1 for row in shown)
         words = quoted("file_content", "\n".join(shown) or "(The file is empty.)", path=file.path)
         seen = (Seen(file.path, file.sha, whole and not unseen),) if file.sha else ()
         return _Part(text=words, seen=seen)
 
     def _picture(self, file: FileBytes) -> "_Part":
-        limits = self._ctx.limits
-        sees = self._ctx.sees_images
+        limits = self.ctx.limits
+        sees = self.ctx.sees_images
         sight = Sight(sees=sees, most=limits.image_bytes, room=self._image_room)
         shown = picture(file.data, sight, complete=bool(file.sha))
         if shown is None:
@@ -232,9 +231,9 @@ class MentionAttachments:
 
     async def _output(self, permit: Permit) -> tuple[str, int]:
         cleaner, preview = Cleaner(), Preview(size=PER_FILE, head=HEAD)
-        artifact = self._ctx.artifacts.create()
-        seconds = min(GIT_SECONDS, self._ctx.limits.command_seconds)
-        async with self._ctx.shell.run(permit, seconds=seconds, keep=artifact) as running:
+        artifact = self.ctx.artifacts.create()
+        seconds = min(GIT_SECONDS, self.ctx.limits.command_seconds)
+        async with self.ctx.shell.run(permit, seconds=seconds, keep=artifact) as running:
             async for piece in running.output():
                 preview.add(cleaner.add(piece))
             end = await running.end()

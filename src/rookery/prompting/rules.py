@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec import Struct
+
 from rookery import PROJECT_FOLDER
 from rookery.core.instructions import Rule, Rules, quoted
 from rookery.core.limits import KIB
@@ -287,18 +289,17 @@ class _Budget:
         return True
 
 
-class _Collected:
+class _Collected(Struct):
     """Rules files in their order, each text once, with the files they import behind them."""
 
-    def __init__(self, home: ConfigFolder, scan: ConfigScan, budget: _Budget) -> None:
-        self.rules: list[Rule] = []
-        self.skipped: list[tuple[str, str]] = []
-        """Paths, each with the reason."""
-        self.budget = budget
-        self._home = home
-        self._scan = scan
-        self._texts: dict[str, str] = {}
-        self._files: set[str] = set()
+    home: ConfigFolder
+    scan: ConfigScan
+    budget: _Budget
+    rules: list[Rule] = []
+    skipped: list[tuple[str, str]] = []
+    """Paths, each with the reason."""
+    _texts: dict[str, str] = {}
+    _files: set[str] = set()
 
     def add(
         self, folder: ConfigFolder, file: str, *, imports: bool = False, depth: int = 0
@@ -308,7 +309,7 @@ class _Collected:
         if real in self._files:
             self._skip(folder.label(file), folder.label(real))
             return True
-        rule = self.budget.rule(folder, file, self._scan)
+        rule = self.budget.rule(folder, file, self.scan)
         if rule is None:
             return False
         self._files.add(real)
@@ -321,7 +322,7 @@ class _Collected:
         if same := self._texts.get(rule.text):
             self._skip(rule.path, same)
             return
-        if not (charged or self.budget.takes(rule, self._scan)):
+        if not (charged or self.budget.takes(rule, self.scan)):
             return
         self._texts[rule.text] = rule.path
         self.rules.append(rule)
@@ -331,7 +332,7 @@ class _Collected:
 
         if depth == DEEPEST_IMPORT:
             return
-        for each in imports_of(rule.text, folder, file, self._home, self._scan):
+        for each in imports_of(rule.text, folder, file, self.home, self.scan):
             if os.path.realpath(each.file) not in self._files:
                 self.add(each.folder, each.file, imports=True, depth=depth + 1)
 

@@ -260,16 +260,15 @@ PLAN_FIRST = (
 _KEEP_LIST = "Keep it up to date with update_todo_list as the work goes on."
 
 
-class ModifiedFiles:
+class ModifiedFiles(Struct):
     """Finds files that changed since the model saw them. A file is hashed only if its timestamps
     or size changed, and each change is reported once."""
 
-    def __init__(self, root: Path, files: Files) -> None:
-        self._root = root
-        self._files = files
-        self._checked: dict[str, tuple[str, _Mark]] = {}
-        self._reported: dict[str, tuple[str, str]] = {}
-        self._unsent: set[str] = set()
+    root: Path
+    files: Files
+    _checked: dict[str, tuple[str, _Mark]] = {}
+    _reported: dict[str, tuple[str, str]] = {}
+    _unsent: set[str] = set()
 
     async def since(self, known: Mapping[str, str], *, sent: bool) -> list[str]:
         """Return the changed files. `known` is the hash of each file as the model last saw it;
@@ -277,7 +276,7 @@ class ModifiedFiles:
         if sent:
             self._unsent.clear()
         for path, sha in known.items():
-            state = sha, _mark(self._root / path)
+            state = sha, _mark(self.root / path)
             if sha and self._checked.get(path) != state:
                 self._checked[path] = state
                 if await self._differs(path, sha):
@@ -287,7 +286,7 @@ class ModifiedFiles:
     async def _differs(self, path: str, sha: str) -> bool:
         now = ""
         with suppress(ToolError):
-            now = await self._files.sha(path)
+            now = await self.files.sha(path)
         if now == sha or self._reported.get(path) == (sha, now):
             return False
         self._reported[path] = sha, now

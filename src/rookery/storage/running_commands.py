@@ -105,27 +105,26 @@ class CommandRegistry:
         return None
 
 
-class TaskCommandList:
+class TaskCommandList(Struct):
     """Adds the commands of one task to the list and removes them."""
 
-    def __init__(self, commands: CommandRegistry, task_id: str, workspace: Path) -> None:
-        self._commands = commands
-        self._task_id = task_id
-        self._workspace = workspace
-        self._started: dict[int, int] = {}
+    commands: CommandRegistry
+    task_id: str
+    workspace: Path
+    _started: dict[int, int] = {}
 
     def enter(
         self, command: RunningCommand, *, call_id: str, permit: Permit, state: CommandState
     ) -> None:
         now = time.time_ns() // 1_000_000
-        self._commands.put(
+        self.commands.put(
             ListedCommand(
                 id=command.warden,
                 born=_start_time(command.warden),
-                task_id=self._task_id,
+                task_id=self.task_id,
                 call_id=as_utf8(call_id),
                 command=as_utf8(permit.command),
-                folder=as_utf8(str(self._workspace / permit.cwd)),
+                folder=as_utf8(str(self.workspace / permit.cwd)),
                 state=state,
                 started=self._started.setdefault(command.warden, now),
             )
@@ -133,7 +132,7 @@ class TaskCommandList:
 
     def leave(self, command: RunningCommand) -> None:
         self._started.pop(command.warden, None)
-        self._commands.remove(command.warden)
+        self.commands.remove(command.warden)
 
 
 class _HeldWarden:
