@@ -82,10 +82,6 @@ class Introduction:
         self._said = anyio.Event()
         self.is_done = False
 
-    @property
-    def is_wanted_soon(self) -> bool:
-        return self._token is not None
-
     def check(self) -> None:
         """Raises `RpcError` if the client has not initialized."""
         if not self.is_done:
@@ -167,7 +163,7 @@ async def serve_client(
         introduction = Introduction(token, admit, within=within)
         follows = Follows(group)
         peer = follows.peer = Peer(channel, _Connection(introduction, offer(follows), follows))
-        if introduction.is_wanted_soon:
+        if token is not None:
             group.start_soon(introduction.disconnect_stranger, peer, group.cancel_scope)
         await peer.run()
         group.cancel_scope.cancel()

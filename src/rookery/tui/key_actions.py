@@ -189,7 +189,6 @@ class KeyActions(TaskController):
         await self._picker_control.toggle_todos()
 
     async def action_find(self, words: str = "") -> None:
-        """Search in the conversation."""
         await self._picker_control.open_find(self._page.transcript, words)
         self.run_worker(self.read_past())
 
@@ -204,7 +203,6 @@ class KeyActions(TaskController):
         self.run_worker(self._edit_draft())
 
     def action_edit_file(self, path: str) -> None:
-        """Open a file in the user's editor."""
         self.run_worker(self._edit_file(path))
 
     async def _edit_file(self, path: str) -> None:

@@ -125,7 +125,6 @@ class Page(Vertical):
             self._empty.update(welcome(about, theme_of(self)))
 
     def show_queue(self, waiting: Sequence[UserSpoke]) -> None:
-        """Show the queued messages."""
         self._queue.display = bool(waiting)
         if waiting:
             theme, width = theme_of(self), self.size.width - 4
@@ -134,7 +133,6 @@ class Page(Vertical):
             self._queue.update(Text("\n").join(cut(row, width) for row in rows))
 
     def show_own_status(self, words: str) -> None:
-        """Show the user's own status line."""
         self._own_status.display = True
         theme = theme_of(self)
         self._own_status.update(cut(Text(words, theme.fg(theme.muted)), self.size.width - 2))

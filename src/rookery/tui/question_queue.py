@@ -33,7 +33,6 @@ def notification(title: str, words: str) -> str:
 
 
 def notification_text(asked: Asked) -> str:
-    """Text of a notification."""
     match asked.ask:
         case AskKind.COMPLETION_RESULT if asked.plan:
             return "There is a plan to approve."

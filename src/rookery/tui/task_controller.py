@@ -75,7 +75,6 @@ class RedrawPace:
         self._last_at = 0.0
 
     def schedule(self) -> None:
-        """Schedule a frame."""
         if self._is_due:
             return
         self._is_due = True

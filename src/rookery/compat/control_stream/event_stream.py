@@ -295,7 +295,7 @@ class ControlStream:
             self.attribution.receive(spoken.message_id)
             left = queue[place:]
             yield self._attributed(task.queue_update("dequeued" if left else "drained", left))
-            row = task.output.queued_row(ts, spoken.text)
+            row = task.output.row(ts, "user", spoken.text)
             yield self._attributed({**row, "taskId": task.task_id} if child else row)
 
     def _track_turn(self, event: Event) -> Iterator[Output]:

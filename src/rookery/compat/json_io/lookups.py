@@ -81,9 +81,9 @@ class EngineAnswers:
         self._end_requested = None
         if offer:
             await self.send(offer, Say("no" if ends else "yes"))
-        elif self._messages.command:
+        elif self._messages.commands.foreground:
             self._end_requested = ends  # sent once the command can be handled
-        elif ends and (found := self._messages.background_command):
+        elif ends and (found := self._messages.commands.background):
             await self._host.send(commands.StopCommand(task_id=found[0], call_id=found[1]))
 
     async def handle_offer(self) -> None:

@@ -9,7 +9,7 @@ at a time, the one that is working.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -91,7 +91,7 @@ class EngineMessages:
         self._launched = False
         self._shown = ""
         """The task whose rows the webview shows."""
-        self._tasks: dict[str, ShownTask] = {}
+        self.tasks: dict[str, ShownTask] = {}
         """The task and its sub-tasks, each followed by its own child."""
         self._over = False
         self._answered: set[str] = set()
@@ -99,23 +99,18 @@ class EngineMessages:
         self._announced = ""
         """The last question that the user was notified of."""
         self._versions = 0
-        self._commands = RunningCommands()
+        self.commands = RunningCommands()
         self._condensing = ""
         self._events: defaultdict[str, TaskEvents] = defaultdict(TaskEvents)
 
     @property
-    def tasks(self) -> Mapping[str, ShownTask]:
-        """The task and its sub-tasks."""
-        return self._tasks
-
-    @property
     def task(self) -> ShownTask | None:
-        return self._tasks.get(self.root)
+        return self.tasks.get(self.root)
 
     @property
     def at_work(self) -> ShownTask | None:
         """The innermost sub-task, or the task itself."""
-        started = (task for task in reversed(self._tasks.values()) if task.view.seq)
+        started = (task for task in reversed(self.tasks.values()) if task.view.seq)
         return next(started, self.task)
 
     @property
@@ -128,22 +123,12 @@ class EngineMessages:
         return self._asking(lambda task: task.offer)
 
     @property
-    def command(self) -> str:
-        """The call whose command runs in the foreground."""
-        return self._commands.foreground
-
-    @property
-    def background_command(self) -> tuple[str, str] | None:
-        """Task and call of the newest background command."""
-        return self._commands.background
-
-    @property
     def early_finish(self) -> WebviewQuestion | None:
         """A completion question that was asked although messages are still queued."""
         question = self.question
         if question is None or question.ask is not AskKind.COMPLETION_RESULT:
             return None
-        return question if self._tasks[question.task_id].view.queue else None
+        return question if self.tasks[question.task_id].view.queue else None
 
     @property
     def over(self) -> bool:
@@ -182,16 +167,16 @@ class EngineMessages:
         """Drive this task from now on; nothing is known of it yet."""
         self.root, self.cancelling, self._over = task_id, False, False
         self.replaying = bool(task_id)
-        self._tasks = {task_id: ShownTask(task_id)}
+        self.tasks = {task_id: ShownTask(task_id)}
         self._answered.clear()
         self._events.clear()
-        self._commands = RunningCommands()
+        self.commands = RunningCommands()
         self._condensing = ""
 
     def leave(self) -> list[Line]:
         """Stop driving the task, after it was closed."""
         self.drive("")
-        self._tasks = {}
+        self.tasks = {}
         if self._launched:
             return [self._snapshot()]
         return [event("status", message="The task was closed.")]
@@ -238,7 +223,7 @@ class EngineMessages:
 
     def see(self, task_id: str, event: Event, now: float) -> list[Line]:
         """Return the lines for an event of the task or a sub-task."""
-        task = self._tasks.get(task_id)
+        task = self.tasks.get(task_id)
         if task is None:
             return []
         if self.replaying:
@@ -253,7 +238,7 @@ class EngineMessages:
     def catch_up(self, now: float) -> list[Line]:
         """Stop replaying: report what was read, and from now on everything as it happens."""
         self.replaying = False
-        for task in self._tasks.values():
+        for task in self.tasks.values():
             task.catch_up()
         self._shown = ""
         return self.news(now)
@@ -268,16 +253,16 @@ class EngineMessages:
         """Report that a task has ended."""
         if task_id == self.root:
             self._over, self.cancelling, self.replaying = True, False, False
-            self._tasks[task_id].catch_up()
-            self._tasks = {task_id: self._tasks[task_id]}
+            self.tasks[task_id].catch_up()
+            self.tasks = {task_id: self.tasks[task_id]}
             return self.news(now)
         lines: list[Line] = [] if self._launched else self._lines(now)
-        if self._tasks.pop(task_id, None) and self._launched:
+        if self.tasks.pop(task_id, None) and self._launched:
             lines.append(self._snapshot())
         return lines
 
     def _asking(self, asked_by: _AskedBy) -> WebviewQuestion | None:
-        for task in () if self._over or self.replaying else reversed(self._tasks.values()):
+        for task in () if self._over or self.replaying else reversed(self.tasks.values()):
             row = asked_by(task)
             if row:
                 settled = row.ask_id in self._answered
@@ -287,31 +272,31 @@ class EngineMessages:
     def _read(self, task: ShownTask, event: Event) -> None:
         """Apply a stored event. Nothing is written about it before `catch_up`."""
         task.read(event)
-        self._commands.see(task, event)
+        self.commands.see(task, event)
         if isinstance(event.fact, COUNTED):
             deque(self._events[task.task_id].see(task, event), maxlen=0)
 
     def _track(self, task: ShownTask, event: Event) -> None:
-        self._commands.see(task, event)
+        self.commands.see(task, event)
         match event.fact:
             case ChildBegan(task_id=child):
-                self._tasks[child] = ShownTask(child)
+                self.tasks[child] = ShownTask(child)
             case Asked(ask=ask) if ask in _RESUMING and task.task_id == self.root:
                 self.cancelling = False
-                self._tasks = {self.root: task}
+                self.tasks = {self.root: task}
             case _:
                 pass
 
     def _reported_tasks(self) -> Sequence[ShownTask]:
         if self._launched:
             return [self.at_work] if self.at_work else []
-        return list(self._tasks.values())
+        return list(self.tasks.values())
 
     def _lines(self, now: float, *, again: bool = False) -> list[Line]:
         """Return each row as a line; of sub-tasks only the questions."""
         lines: list[Line] = []
-        self._commands.news()  # dropped: a manager reads the rows instead
-        for task in self._tasks.values():
+        self.commands.news()  # dropped: a manager reads the rows instead
+        for task in self.tasks.values():
             rows = list(task.view.messages) if again else task.news(now)
             gone = task.gone()
             if task.task_id == self.root:
@@ -332,11 +317,11 @@ class EngineMessages:
         else:
             for row in task.news(now):
                 yield {"type": "messageUpdated", "clineMessage": task.as_message(row)}
-                yield from self._commands.output(row)
+                yield from self.commands.output(row)
             if task.parts & PARTS.keys():
                 yield self._partial(task.parts)
                 task.parts.clear()
-        yield from self._commands.news()
+        yield from self.commands.news()
         question = self.question
         if question and question.row.ask_id != self._announced and _needs_a_person(question):
             self._announced = question.row.ask_id

@@ -91,13 +91,6 @@ class StructuredOutput:
         self.question_id: int | None = None
         """The row id of the latest question that blocks the task."""
 
-    def begin(self) -> Output:
-        return init(self._session_id)
-
-    def queued_row(self, ts: int, text: str) -> Output:
-        """Return the row of a queued message that the model receives now."""
-        return self._row(ts, "user", text)
-
     def see(self, event: Event) -> list[Output]:
         """Return the output for an event."""
         self._ts = event.ts
@@ -184,9 +177,9 @@ class StructuredOutput:
         ts = event.ts
         match event.fact:
             case TaskOpened(text=text) | UserSpoke(text=text):
-                yield self._row(ts, "user", text)
+                yield self.row(ts, "user", text)
             case Answered(text=text, by="user") if text:
-                yield self._row(ts, "user", text)
+                yield self.row(ts, "user", text)
             case RequestStarted():
                 self._completion = None
                 yield from self._close_all(ts)
@@ -220,7 +213,7 @@ class StructuredOutput:
                 self._failure = message or REASONS["task_failed"]
                 yield self._error(ts, "task_failed", message)
             case Noted(text=text):
-                yield self._row(ts, "assistant", text, "note")
+                yield self.row(ts, "assistant", text, "note")
             case Rewound():
                 self._completion = None
                 yield from self._close_all(ts)
@@ -248,7 +241,7 @@ class StructuredOutput:
                 self._completion = (ts, text) if text else self._completion
                 self.question_id = self._completion[0] if self._completion else ts
             case Asked(ask=ask, text=text):
-                row = self._row(ts, "assistant", text, ask.value)
+                row = self.row(ts, "assistant", text, ask.value)
                 yield row
                 yield from self._wait(row["id"], ask)
 
@@ -272,7 +265,7 @@ class StructuredOutput:
                 asks=_governance(question) if question else None,
             )
 
-    def _row(self, ts: int, type: str, content: str, subtype: str | None = None) -> Output:
+    def row(self, ts: int, type: str, content: str, subtype: str | None = None) -> Output:
         id = self._ids.mint(ts)
         return output(type=type, subtype=subtype, id=id, content=content, done=True)
 

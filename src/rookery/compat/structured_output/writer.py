@@ -9,7 +9,7 @@ from typing import Any, Protocol, TextIO, TypeAlias
 from msgspec import Struct
 
 from rookery.compat.structured_output.call_rows import compact, readable
-from rookery.compat.structured_output.output_events import StructuredOutput
+from rookery.compat.structured_output.output_events import StructuredOutput, init
 from rookery.core.facts import Event
 
 
@@ -83,13 +83,14 @@ class JsonOutput:
     ) -> None:
         self._writer = JsonWriter(out)
         self._stream = stream
+        self._session_id = session_id
         self._output = StructuredOutput(
             session_id=session_id, stream=stream, automatic=automatic, after=after
         )
         self._kept: list[dict[str, Any]] = []
 
     def begin(self) -> None:
-        self._emit([self._output.begin()])
+        self._emit([init(self._session_id)])
 
     def resume(self, stored: Sequence[Event]) -> None:
         """Take over what earlier runs stored."""

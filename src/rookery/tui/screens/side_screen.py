@@ -306,7 +306,6 @@ class SideScreen(ModalScreen[R]):
         """Redraw content that does not follow the theme by itself."""
 
     def set_title(self, words: str) -> None:
-        """Set the title."""
         self._title = words
         self._label_frame()
 
