@@ -47,29 +47,18 @@ class Flood:
         self._since = anyio.current_time()
         self._messages = self._bytes = 0
 
-    def add(self, size: int) -> None:
-        self._start_window()
-        self._messages += 1
-        self._bytes += size
-        if self._messages > FLOOD_MESSAGES:
-            raise ServerFailure(f"It sent {self._messages} lines in less than {FLOOD_SECONDS:g} s.")
-        self._check_size()
-
-    def add_bytes(self, size: int) -> None:
-        """Count bytes of a message that is not complete yet."""
-        self._start_window()
-        self._bytes += size
-        self._check_size()
-
-    def _start_window(self) -> None:
+    def add(self, size: int, *, messages: int = 1) -> None:
+        """Count messages, or bytes of one that is not complete yet."""
         now = anyio.current_time()
         if now - self._since > FLOOD_SECONDS:
             self._since, self._messages, self._bytes = now, 0, 0
-
-    def _check_size(self) -> None:
+        self._messages += messages
+        self._bytes += size
+        if self._messages > FLOOD_MESSAGES:
+            raise ServerFailure(f"It sent {self._messages} lines in less than {FLOOD_SECONDS:g} s.")
         if self._bytes > FLOOD_BYTES:
-            size = f"{FLOOD_BYTES // MIB} MiB"
-            raise ServerFailure(f"It sent more than {size} in less than {FLOOD_SECONDS:g} s.")
+            most = f"{FLOOD_BYTES // MIB} MiB"
+            raise ServerFailure(f"It sent more than {most} in less than {FLOOD_SECONDS:g} s.")
 
 
 class ConnectionEnd:

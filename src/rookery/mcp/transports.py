@@ -186,7 +186,7 @@ def _http_client(
                     size += len(piece)
                     if self._most is not None and size > self._most:
                         raise ServerFailure(f"It answered with more than {self._most // MIB} MiB.")
-                    flood.add_bytes(len(piece))
+                    flood.add(len(piece), messages=0)
                     yield piece
             except ServerFailure as failure:
                 ending.finish(str(failure))  # the SDK hides the reason

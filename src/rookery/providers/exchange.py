@@ -29,7 +29,7 @@ from rookery.providers.http_client import (
     start_tls_context,
 )
 from rookery.providers.http_response import HttpAnswer
-from rookery.providers.listener import Addressee, Clocks, Listener, Reading
+from rookery.providers.listener import Addressee, Listener, Reading
 from rookery.providers.registry import LOCAL, is_encrypted, is_loopback
 from rookery.providers.wire_format import EventReader, Framing, encode_body
 
@@ -54,7 +54,7 @@ class Endpoint:
     ) -> None:
         self.to = to
         self.limits = limits
-        self._clocks = Clocks.of(limits, local=local)
+        self._local = local
         self._base_url = base_url.rstrip("/")
         self._headers = {**headers, **_HEADERS}
         self._on_this_machine = is_loopback(base_url)
@@ -70,7 +70,7 @@ class Endpoint:
     ) -> AsyncGenerator[AsyncIterator[Chunk]]:
         """One request and its answer. Leaving the context closes the connection."""
         send, receive = anyio.create_memory_object_stream[Item](PIECES_AHEAD)
-        listener = Listener(receive, framing, reading, self.to, self._clocks, self.limits)
+        listener = Listener(receive, framing, reading, self.to, self.limits, local=self._local)
         chunks = listener.chunks()
         post = Post(self._base_url + path, encode_body(body), framing.media_type, sign)
         self._exchanges += 1

@@ -79,24 +79,6 @@ class ReportedError(Exception):
         self.error = error
 
 
-class Clocks(Struct, frozen=True, kw_only=True):
-    """Timeouts in seconds."""
-
-    first_byte: float
-    idle: float
-    progress: float
-    silence: float
-
-    @staticmethod
-    def of(limits: Limits, *, local: bool) -> "Clocks":
-        return Clocks(
-            first_byte=limits.first_byte_seconds_local if local else limits.first_byte_seconds,
-            idle=limits.idle_seconds,
-            progress=limits.progress_seconds,
-            silence=limits.first_byte_seconds / 8,
-        )
-
-
 class Listener:
     """Reads what the network task passes on: the head, pieces of the body, or a failure."""
 
@@ -106,16 +88,18 @@ class Listener:
         framing: type[Framing],
         reading: Reading,
         to: Addressee,
-        clocks: Clocks,
         limits: Limits,
+        *,
+        local: bool,
     ) -> None:
         self.failed = False
         self._items = items
         self._ahead: Item | None = None
         self._reading = reading
         self._to = to
-        self._clocks = clocks
         self._limits = limits
+        self._patience = limits.first_byte_seconds_local if local else limits.first_byte_seconds
+        """Seconds until the answer must begin."""
         self._events = framing(limits.event_bytes)
         self._read = 0
         self._progress_at = 0.0
@@ -150,11 +134,11 @@ class Listener:
 
     async def _first_piece(self, began: float) -> bytes | None:
         """The beginning of the body, or nothing yet. Raises `TimeoutError`, to be retried."""
-        left = began + self._clocks.first_byte - anyio.current_time()
+        left = began + self._patience - anyio.current_time()
         if left <= 0:
-            raise self._dropped(f"No answer came within {self._clocks.first_byte:g} seconds")
+            raise self._dropped(f"No answer came within {self._patience:g} seconds")
         try:
-            item = await self._item(min(left, self._clocks.silence))
+            item = await self._item(min(left, self._limits.first_byte_seconds / 8))
         except anyio.EndOfStream:
             return None
         if isinstance(item, HttpAnswer):
@@ -163,22 +147,22 @@ class Listener:
         return item
 
     async def _next_piece(self, spoke: bool) -> bytes | None:
-        now = anyio.current_time()
+        now, idle = anyio.current_time(), self._limits.idle_seconds
         if spoke:
             self._progress_at = now
-        left = self._progress_at + self._clocks.progress - now
+        left = self._progress_at + self._limits.progress_seconds - now
         try:
-            item = await self._item(min(self._clocks.idle, max(left, 0.0)))
+            item = await self._item(min(idle, max(left, 0.0)))
         except anyio.EndOfStream:
             return None
         except TimeoutError:
-            if left > self._clocks.idle:
+            if left > idle:
                 raise self._dropped(
-                    f"The connection stalled: nothing came for {self._clocks.idle:g} seconds"
+                    f"The connection stalled: nothing came for {idle:g} seconds"
                 ) from None
             raise ProviderError(
                 f"{self._to.provider} is sending keep-alives only: no part of an answer came "
-                f"for {self._clocks.progress:g} seconds.",
+                f"for {self._limits.progress_seconds:g} seconds.",
                 kind=FailureKind.KEEPALIVE_ONLY,
             ) from None
         assert isinstance(item, bytes)
@@ -262,7 +246,7 @@ class Listener:
         body = b""
         try:
             while len(body) < ERROR_BODY_BYTES:
-                item = await self._item(self._clocks.idle)
+                item = await self._item(self._limits.idle_seconds)
                 body += item if isinstance(item, bytes) else b""
         except (anyio.EndOfStream, TimeoutError, ProviderError):
             return body

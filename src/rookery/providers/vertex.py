@@ -133,14 +133,6 @@ class GoogleCredentials(Struct, frozen=True, kw_only=True):
         return f"GoogleCredentials({self.type!r})"
 
 
-class _Token(Struct, frozen=True):
-    text: str
-    until: float
-
-    def __repr__(self) -> str:
-        return f"_Token(until={self.until})"
-
-
 def has_credentials(environ: Mapping[str, str]) -> bool:
     return credentials_file(environ) is not None or _in_googles_cloud(environ)
 
@@ -194,7 +186,7 @@ class GoogleTokens:
         if self._credentials is None and not _in_googles_cloud(environ):
             raise SettingsError(f"No Google credentials. Set VERTEX_ACCESS_TOKEN. {OTHER_WAYS}")
         self._metadata_host = environ.get("GCE_METADATA_HOST") or _METADATA_HOST
-        self._token = _Token("", 0.0)
+        self._token, self._until = "", 0.0
 
     @property
     def source(self) -> str:
@@ -203,13 +195,14 @@ class GoogleTokens:
 
     async def headers(self, url: str, body: bytes) -> Mapping[str, str]:
         """The headers of a request, with a token that is valid now."""
-        if time.time() >= self._token.until - _EARLY:
-            self._token = await self._fresh()
+        if time.time() >= self._until - _EARLY:
+            self._token, self._until = await self._fresh()
         project = self._credentials.quota_project_id if self._credentials else ""
         billed = {"x-goog-user-project": project} if project else {}
-        return {"authorization": f"Bearer {self._token.text}", **billed}
+        return {"authorization": f"Bearer {self._token}", **billed}
 
-    async def _fresh(self) -> _Token:
+    async def _fresh(self) -> tuple[str, float]:
+        """A token, and when it ends."""
         if self._credentials is None:
             answer = await self._ask(
                 "GET",
@@ -224,7 +217,7 @@ class GoogleTokens:
         if not (isinstance(text, str) and text.isascii() and text.isprintable() and text):
             raise ProviderError(f"{self._place} sent no token.", kind=FailureKind.BUSY)
         lasts = seconds if isinstance(seconds, int | float) else 0
-        return _Token(text, time.time() + min(lasts, 86_400))
+        return text, time.time() + min(lasts, 86_400)
 
     @property
     def _place(self) -> str:

@@ -44,8 +44,6 @@ from rookery.storage.settings_files import find_settings
 _VARIABLES = {**KEY_VARIABLES, **SEARCH_KEYS}
 SIGN_IN = "openrouter"
 """The provider whose key a sign-in returns."""
-COMMON = ("openrouter", "anthropic", "openai", "gemini")
-"""Providers that are offered by number."""
 KEY_PAGES = {
     "openrouter": "https://openrouter.ai/settings/keys",
     "anthropic": "https://console.anthropic.com/settings/keys",
@@ -53,6 +51,8 @@ KEY_PAGES = {
     "gemini": "https://aistudio.google.com/apikey",
 }
 """Where a user gets a key."""
+COMMON = tuple(KEY_PAGES)
+"""Providers that are offered by number."""
 SHORTEST_KEY = 25
 """Characters; the names of providers are shorter."""
 
