@@ -22,7 +22,7 @@ from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import Files, Finder, Shell
 from rookery.errors import ToolError
 from rookery.mcp import server
-from rookery.mcp.agreements import agree_to_project
+from rookery.mcp.agreements import ConfigFiles, agree_to_project
 from rookery.mcp.hub import McpHub, open_hub
 from rookery.mcp.offered_tools import AccessMcpResource
 from rookery.mcp.server import McpServer
@@ -93,12 +93,15 @@ class Bench:
         """`agreed`: the folder was trusted while its servers had their current definitions."""
         if trusted and agreed:
             agree_to_project(self.user_file, self.workspace, environ or os.environ)
-        return open_hub(
-            workspace=self.workspace,
-            user_file=self.user_file,
-            memory_file=self.folder / "cache" / "mcp.json",
+        files = ConfigFiles(
+            self.user_file,
+            self.workspace,
             environ=os.environ if environ is None else environ,
             trusted=trusted,
+        )
+        return open_hub(
+            files,
+            self.folder / "cache" / "mcp.json",
             may_act=may_act,
             timeouts=ServerTimeouts(start=start, listing=listing),
             tokens=tokens or TokenStore(self.folder / "tokens.json"),

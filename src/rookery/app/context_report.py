@@ -169,16 +169,17 @@ def _others(parts: "HostParts", settings: Settings) -> _Programs:
 
 
 def _servers(parts: "HostParts", settings: Settings) -> _Programs:
+    from rookery.mcp.agreements import ConfigFiles
     from rookery.mcp.hub import overview
 
-    found, states = overview(
-        workspace=parts.workspace,
-        user_file=parts.places.mcp_file,
-        memory_file=parts.places.mcp_memory,
+    configured = ConfigFiles(
+        parts.places.mcp_file,
+        parts.workspace,
         environ=os.environ,
         trusted=parts.consent.trusted,
         other_agents=settings.context.other_agents,
     )
+    found, states = overview(configured, parts.places.mcp_memory)
     files = {server.name: server.file for server in found.servers}
     known = [
         replace(

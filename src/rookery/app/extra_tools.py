@@ -248,6 +248,7 @@ async def _with_servers(
     servers: bytes,
     answering: tuple[bool, Callable[[], Provider] | None],
 ) -> ExtraTools:
+    from rookery.mcp.agreements import ConfigFiles
     from rookery.mcp.hub import open_hub
     from rookery.mcp.offered_tools import (
         AlwaysAllowed,
@@ -260,19 +261,20 @@ async def _with_servers(
     from rookery.storage.token_store import TokenStore
 
     attended, provider = answering
+    files = ConfigFiles(
+        places.mcp_file,
+        workspace,
+        environ={name: text for name, text in os.environ.items() if name not in PRIVATE_VARIABLES},
+        trusted=trusted,
+        other_agents=settings.context.other_agents,
+        given=servers,
+    )
     hub = await stack.enter_async_context(
         open_hub(
-            workspace=workspace,
-            user_file=places.mcp_file,
-            memory_file=places.mcp_memory,
-            environ={
-                name: text for name, text in os.environ.items() if name not in PRIVATE_VARIABLES
-            },
-            trusted=trusted,
-            may_act=may_act,
-            other_agents=settings.context.other_agents,
-            given=servers,
+            files,
+            places.mcp_memory,
             tokens=TokenStore(places.mcp_tokens),
+            may_act=may_act,
             answering=Answering(attended=attended, provider=provider),
         )
     )
@@ -293,16 +295,17 @@ def known_servers(
     if not places.any_mcp_servers(workspace):
         return ()
     from rookery.core.queries import KnownMcpServer
+    from rookery.mcp.agreements import ConfigFiles
     from rookery.mcp.hub import overview
 
-    _, found = overview(
-        workspace=workspace,
-        user_file=places.mcp_file,
-        memory_file=places.mcp_memory,
+    files = ConfigFiles(
+        places.mcp_file,
+        workspace,
         environ=os.environ,
         trusted=trusted,
         other_agents=settings.context.other_agents,
     )
+    _, found = overview(files, places.mcp_memory)
     known = [
         KnownMcpServer(
             name=each.name,

@@ -41,8 +41,8 @@ LARGEST_FILE = MIB
 
 class ConfigFiles:
     """The user's file and the project's. Of a project that is not `trusted`, only the names of
-    its servers are used. `environ` is what `${env:NAME}` can refer to. `other_agents` includes
-    the file that other agents share."""
+    its servers are used. `environ` is what `${env:NAME}` can refer to, without our API keys.
+    `other_agents` includes the file that other agents share. Project files are read only once."""
 
     def __init__(
         self,
@@ -55,8 +55,10 @@ class ConfigFiles:
         given: bytes = b"",
     ) -> None:
         """`given` are more servers of the user, from a client instead of a file."""
-        self._user_file = user_file
-        self._trusted = trusted
+        self.user_file = user_file
+        self.workspace = workspace
+        self.environ = environ
+        self.trusted = trusted
         self._variables = {**environ, "workspaceFolder": str(workspace)}
         self._user_mark: tuple[int, ...] | None = None
         others = () if other_agents else (OTHER_AGENTS_MCP_FILE,)
@@ -67,12 +69,12 @@ class ConfigFiles:
 
     def changed(self) -> bool:
         """Whether the user's file has changed since it was read."""
-        return self._user_mark != _mark(self._user_file)
+        return self._user_mark != _mark(self.user_file)
 
     def read(self) -> Parsed:
-        self._user_mark = _mark(self._user_file)
-        user = with_given(self._one(self._user_file, "user"), self._given)
-        if self._trusted:
+        self._user_mark = _mark(self.user_file)
+        user = with_given(self._one(self.user_file, "user"), self._given)
+        if self.trusted:
             return merged(user, self._projects)
         mine = {server.name for server in user.servers}
         return merged(user, [_without(mine, project) for project in self._projects])
@@ -82,11 +84,11 @@ class ConfigFiles:
         read."""
         if server.source == "user":
             return True
-        return self._trusted and any(server in project.servers for project in self._projects)
+        return self.trusted and any(server in project.servers for project in self._projects)
 
     def news(self) -> list[str]:
         """Project files that have changed since they were read; each is reported once."""
-        if not self._trusted:
+        if not self.trusted:
             return []
         changed = [file for file, mark in self._unchanged.items() if mark != _mark(file)]
         for file in changed:

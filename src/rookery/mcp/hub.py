@@ -8,7 +8,7 @@ and a change would invalidate the provider's cache.
 `overview` describes all servers from the configuration and the cache, and starts none.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -173,38 +173,23 @@ class McpHub:
 
 @asynccontextmanager
 async def open_hub(
-    *,
-    workspace: Path,
-    user_file: Path,
+    files: ConfigFiles,
     memory_file: Path,
-    environ: Mapping[str, str],
-    trusted: bool,
-    may_act: bool = True,
-    other_agents: bool = True,
-    given: bytes = b"",
+    *,
     tokens: TokenKeeper,
+    may_act: bool = True,
     answering: Answering | None = None,
     timeouts: ServerTimeouts | None = None,
 ) -> AsyncIterator[McpHub]:
     """Open the servers of a workspace; leaving the context ends them all.
 
-    Project files are read now, and used only if the folder is `trusted`. Unless the task `may_act`,
-    no server is started. `environ` is what `${env:NAME}` can refer to, and must not contain our API
-    keys. `given` defines more servers of the user, as a file does. `tokens` stores sign-ins,
-    and `answering` says how requests of servers are answered.
+    Unless the task `may_act`, no server is started. `memory_file` is the cache of what servers
+    offer, `tokens` stores sign-ins, and `answering` says how requests of servers are answered.
     """
-    files = ConfigFiles(
-        user_file,
-        workspace,
-        environ=environ,
-        trusted=trusted,
-        other_agents=other_agents,
-        given=given,
-    )
     context = ServerEnvironment(
-        workspace=workspace,
-        empty=user_file.with_name(EMPTY_FOLDER),
-        environ=environ,
+        workspace=files.workspace,
+        empty=files.user_file.with_name(EMPTY_FOLDER),
+        environ=files.environ,
         timeouts=timeouts or ServerTimeouts(),
         since=now(),
         tokens=tokens,
@@ -212,8 +197,8 @@ async def open_hub(
     )
     records = ServerRecords(
         CatalogueCache(memory_file),
-        Pins(user_file.with_name(PINS_FILE)),
-        Agreements(user_file.with_name(AGREEMENTS_FILE), workspace),
+        Pins(files.user_file.with_name(PINS_FILE)),
+        Agreements(files.user_file.with_name(AGREEMENTS_FILE), files.workspace),
     )
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
@@ -240,21 +225,11 @@ def _describe(problem: ServerProblem) -> str:
     return visible_line(f"{named}{problem.text.rstrip('.')}.", LONGEST_LINE)
 
 
-def overview(
-    *,
-    workspace: Path,
-    user_file: Path,
-    memory_file: Path,
-    environ: Mapping[str, str],
-    trusted: bool,
-    other_agents: bool = True,
-) -> tuple[Parsed, tuple[ServerHealth, ...]]:
+def overview(files: ConfigFiles, memory_file: Path) -> tuple[Parsed, tuple[ServerHealth, ...]]:
     """The configuration, and the last known state of each of its servers."""
-    found = ConfigFiles(
-        user_file, workspace, environ=environ, trusted=trusted, other_agents=other_agents
-    ).read()
+    found = files.read()
     memory = CatalogueCache(memory_file)
-    return found, tuple(_health(each, memory, trusted=trusted) for each in found.servers)
+    return found, tuple(_health(each, memory, trusted=files.trusted) for each in found.servers)
 
 
 def _health(server: ServerDefinition, memory: CatalogueCache, *, trusted: bool) -> ServerHealth:

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,9 @@ from rookery.storage.settings_files import find_settings
 from rookery.storage.token_store import TokenStore
 
 if TYPE_CHECKING:
+    from rookery.mcp.agreements import ConfigFiles
     from rookery.mcp.config import Parsed, ServerDefinition
+    from rookery.mcp.hub import McpHub
 
 _PROJECT = click.option("--project", is_flag=True, help="Use the project's file, not yours.")
 
@@ -52,7 +55,7 @@ def list_command(workspace: Path, as_json: bool) -> int:
     """List the configured servers and their last known state. Nothing is started."""
     from rookery.mcp.hub import overview
 
-    found, states = overview(**_overview_options(workspace))
+    found, states = overview(_files(workspace), find_places(os.environ).mcp_memory)
     listed = list(zip(states, found.servers, strict=True))
     if as_json:
         servers = [{**_fields(state), "place": each.place} for state, each in listed]
@@ -82,7 +85,7 @@ def get_command(name: str, workspace: Path, as_json: bool) -> int:
     started."""
     from rookery.mcp.hub import overview
 
-    found, states = overview(**_overview_options(workspace))
+    found, states = overview(_files(workspace), find_places(os.environ).mcp_memory)
     for problem in found.problems:
         if problem.server == name:
             raise SettingsError(f"The server {name} is not used: {problem.text}.")
@@ -135,7 +138,7 @@ def logout_command(name: str, workspace: Path) -> int:
     from rookery.mcp.hub import overview
     from rookery.mcp.server_sign_in import entry_of
 
-    found, _ = overview(**_overview_options(workspace))
+    found, _ = overview(_files(workspace), find_places(os.environ).mcp_memory)
     tokens = TokenStore(find_places(os.environ).mcp_tokens)
     gone = tokens.forget(entry_of(_named(name, found)))
     print(visible_line(f"{'Signed out of' if gone else 'You were not signed in to'} {name}."))
@@ -252,9 +255,7 @@ def remove_command(name: str, project: bool, workspace: Path) -> int:
 
 
 async def _test_server(name: str, workspace: Path) -> list[str]:
-    from rookery.mcp.hub import open_hub
-
-    async with open_hub(**_hub_options(workspace)) as hub:
+    async with _hub(workspace) as hub:
         began = time.monotonic()
         server = hub.server(name)
         server.files.accept()
@@ -277,31 +278,32 @@ async def _test_server(name: str, workspace: Path) -> list[str]:
 
 
 async def _sign_in(name: str, workspace: Path) -> str:
-    from rookery.mcp.hub import open_hub
-
     def tell(text: str) -> None:
         print(text, file=sys.stderr)
 
-    async with open_hub(**_hub_options(workspace)) as hub:
+    async with _hub(workspace) as hub:
         typed = sys.stdin.fileno() if sys.stdin.isatty() else None
         return await hub.server(name).sign_in(tell, typed=typed)
 
 
-def _hub_options(workspace: Path) -> dict[str, Any]:
-    tokens = TokenStore(find_places(os.environ).mcp_tokens)
-    return {**_overview_options(workspace), "tokens": tokens}
+def _hub(workspace: Path) -> "AbstractAsyncContextManager[McpHub]":
+    from rookery.mcp.hub import open_hub
 
-
-def _overview_options(workspace: Path) -> dict[str, Any]:
     places = find_places(os.environ)
-    return {
-        "workspace": workspace,
-        "user_file": places.mcp_file,
-        "memory_file": places.mcp_memory,
-        "environ": _environ(),
-        "trusted": _trusted(workspace),
-        "other_agents": _uses_other_agents(workspace),
-    }
+    tokens = TokenStore(places.mcp_tokens)
+    return open_hub(_files(workspace), places.mcp_memory, tokens=tokens)
+
+
+def _files(workspace: Path) -> "ConfigFiles":
+    from rookery.mcp.agreements import ConfigFiles
+
+    return ConfigFiles(
+        find_places(os.environ).mcp_file,
+        workspace,
+        environ=_environ(),
+        trusted=_trusted(workspace),
+        other_agents=_uses_other_agents(workspace),
+    )
 
 
 def _uses_other_agents(workspace: Path) -> bool:
