@@ -47,7 +47,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_one.py").write_text(DIES, encoding="utf-8")
     (folder / "test_two.py").write_text(FAILS, encoding="utf-8")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
+        [sys.executable, "-m", "pytest", "-q", *options],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         capture_output=True,

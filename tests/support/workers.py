@@ -8,6 +8,7 @@ that it ran fails, and a new worker continues with the next one.
 
 import atexit
 import gc
+import math
 import os
 import signal
 import struct
@@ -15,8 +16,8 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count, groupby, pairwise
 from multiprocessing import Pipe
@@ -28,6 +29,8 @@ import pytest
 from _pytest.unraisableexception import collect_unraisable
 
 _NUMBER = struct.Struct("i")
+_SECONDS = "workers/seconds"
+"""In pytest's cache: how long each file took."""
 _CRASHED = "The worker died while it ran this test."
 
 
@@ -50,17 +53,40 @@ def worker_count(config: pytest.Config) -> int:
     return 2 * cores
 
 
-def run_in_workers(session: pytest.Session, workers: int) -> None:
+def run_in_workers(session: pytest.Session, workers: int, together: Collection[Path] = ()) -> None:
+    """Run the tests. One worker runs all files of a folder in `together`, whose tests share what
+    takes long to start."""
     assert threading.active_count() == 1, "a thread would be lost in a worker"
     if session.config.getoption("--each-test"):
         groups = [[item] for item in session.items]
     else:
-        groups = [list(items) for _, items in groupby(session.items, lambda item: item.path)]
+        groups = _longest_first(session, together)
     with tempfile.TemporaryFile() as numbers:
         numbers.write(b"".join(map(_NUMBER.pack, range(len(groups)))))
         numbers.flush()
         numbers.seek(0)
         _Run(session, groups, numbers.fileno()).run(min(workers, len(groups)))
+
+
+def _longest_first(session: pytest.Session, together: Collection[Path]) -> list[list[pytest.Item]]:
+    """What is new or took longest in the last run comes first: then the workers end together."""
+
+    def place(item: pytest.Item) -> Path:
+        return item.path.parent if item.path.parent in together else item.path
+
+    def seconds(items: list[pytest.Item]) -> float:
+        known = [took.get(str(each)) for each in dict.fromkeys(item.path for item in items)]
+        return sum(math.inf if each is None else each for each in known)
+
+    took: dict[str, float] = _cache(session).get(_SECONDS, {})
+    groups = [list(items) for _, items in groupby(session.items, place)]
+    return sorted(groups, key=seconds, reverse=True)
+
+
+def _cache(session: pytest.Session) -> pytest.Cache:
+    cache = session.config.cache
+    assert cache
+    return cache
 
 
 @dataclass
@@ -81,6 +107,7 @@ class _Run:
         self._folder: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         self._names = (f"worker{number}" for number in count())
         self._workers: dict[Connection, _Worker] = {}
+        self._seconds: Counter[str] = Counter()
 
     def run(self, workers: int) -> None:
         for _ in range(workers):
@@ -92,6 +119,8 @@ class _Run:
                     self._receive(link)
         finally:
             self._stop()
+        cache = _cache(self._session)
+        cache.set(_SECONDS, {**cache.get(_SECONDS, {}), **self._seconds})
         if self._session.shouldfail:
             raise self._session.Failed(self._session.shouldfail)
         if self._session.shouldstop:
@@ -141,6 +170,7 @@ class _Run:
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in reports:
             hook.pytest_runtest_logreport(report=report)
+            self._seconds[str(item.path)] += report.duration
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
     def _end(self, link: Connection) -> None:
