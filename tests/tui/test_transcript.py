@@ -1,18 +1,23 @@
 """The scrolling conversation: only nearby rows are drawn, and visible rows stay in place."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 from textual import events
 from textual.app import App, ComposeResult
 from textual.geometry import Region
+from textual.pilot import Pilot
 
 from rookery.core.message import Message
 from rookery.tui.rows.lines import ShownRow
 from rookery.tui.transcript_view import TranscriptView
+from rookery.tui.virtual_list import NamedRow
 
 pytestmark = pytest.mark.anyio
 
 
-def row(ts: int, text: str, kind: str = "text") -> tuple[tuple[str, int], ShownRow]:
+def row(ts: int, text: str, kind: str = "text") -> NamedRow:
     return ("t1", ts), ShownRow(message=Message(ts=ts, type="say", say=kind, content=text))
 
 
@@ -22,7 +27,6 @@ class VirtualList(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.transcript = TranscriptView()
-        self.painted: list[Region] = []
 
     def compose(self) -> ComposeResult:
         yield self.transcript
@@ -46,15 +50,26 @@ def watch_painting(app: VirtualList) -> list[int]:
     return counts
 
 
-async def test_only_rows_near_the_end_of_ten_thousand_are_laid_out():
+@asynccontextmanager
+async def shown(*rows: NamedRow) -> AsyncIterator[tuple[VirtualList, Pilot[None]]]:
+    """A conversation that has the focus."""
     app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
-        app.transcript.set_rows(row(n, f"row {n}") for n in range(10_000))
+        app.transcript.set_rows(rows)
+        app.transcript.focus()
         await pilot.pause()
+        yield app, pilot
+
+
+def numbered(first: int, end: int) -> list[NamedRow]:
+    return [row(n, f"row {n}") for n in range(first, end)]
+
+
+async def test_only_rows_near_the_end_of_ten_thousand_are_laid_out():
+    async with shown(*numbered(0, 10_000)) as (app, pilot):
         laid_out = [each for each in app.transcript.rows if each.lines is not None]
         assert len(laid_out) < 60
         assert app.lines[-1] == "row 9999"
-        app.transcript.focus()
         await pilot.press("home")
         await pilot.pause()
         assert "row 0" in app.lines[:3]
@@ -64,10 +79,7 @@ async def test_only_rows_near_the_end_of_ten_thousand_are_laid_out():
 
 
 async def test_after_home_the_scroll_bar_can_go_back_to_the_end():
-    app = VirtualList()
-    async with app.run_test(size=(60, 20)) as pilot:
-        app.transcript.set_rows(row(n, f"row {n}") for n in range(100))
-        app.transcript.focus()
+    async with shown(*numbered(0, 100)) as (app, pilot):
         await pilot.press("home")
         app.transcript.scroll_to(y=app.transcript.max_scroll_y, animate=False)
         await pilot.pause()
@@ -77,10 +89,7 @@ async def test_after_home_the_scroll_bar_can_go_back_to_the_end():
 
 
 async def test_home_in_rows_that_fit_on_the_screen_does_not_stop_following():
-    app = VirtualList()
-    async with app.run_test(size=(60, 20)) as pilot:
-        app.transcript.set_rows(row(n, f"row {n}") for n in range(3))
-        app.transcript.focus()
+    async with shown(*numbered(0, 3)) as (app, pilot):
         await pilot.press("home")
         more = [(n, *row(n, f"row {n}")) for n in range(3, 100)]
         app.transcript.change_rows((), (), more)
@@ -89,10 +98,7 @@ async def test_home_in_rows_that_fit_on_the_screen_does_not_stop_following():
 
 
 async def test_after_scrolling_up_the_view_stays_until_the_end_is_reached():
-    app = VirtualList()
-    async with app.run_test(size=(60, 20)) as pilot:
-        app.transcript.set_rows(row(n, f"row {n}") for n in range(100))
-        app.transcript.focus()
+    async with shown(*numbered(0, 100)) as (app, pilot):
         await pilot.press("pageup")
         await pilot.pause()
         before = app.lines
@@ -109,10 +115,7 @@ async def test_after_scrolling_up_the_view_stays_until_the_end_is_reached():
 
 
 async def test_rows_inserted_above_do_not_move_visible_rows():
-    app = VirtualList()
-    async with app.run_test(size=(60, 20)) as pilot:
-        app.transcript.set_rows(row(n, f"row {n}") for n in range(500, 600))
-        app.transcript.focus()
+    async with shown(*numbered(500, 600)) as (app, pilot):
         await pilot.press("pageup")
         await pilot.pause()
         before = app.lines
@@ -122,10 +125,7 @@ async def test_rows_inserted_above_do_not_move_visible_rows():
 
 
 async def test_only_changed_lines_of_a_growing_text_are_painted():
-    app = VirtualList()
-    async with app.run_test(size=(60, 20)) as pilot:
-        app.transcript.set_rows([row(1, "first"), row(2, "Some words")])
-        await pilot.pause()
+    async with shown(row(1, "first"), row(2, "Some words")) as (app, _):
         counts = watch_painting(app)
         app.transcript.change_rows([row(2, "Some words and more")], (), ())
         assert counts == [1]
@@ -134,14 +134,9 @@ async def test_only_changed_lines_of_a_growing_text_are_painted():
 
 
 async def test_rows_unfold_by_key_and_by_click():
-    app = VirtualList()
-    async with app.run_test(size=(60, 20)) as pilot:
-        app.transcript.set_rows(
-            [row(1, "hello"), row(2, "one\ntwo\nthree", "reasoning"), row(3, "end")]
-        )
-        await pilot.pause()
+    thought = row(2, "one\ntwo\nthree", "reasoning")
+    async with shown(row(1, "hello"), thought, row(3, "end")) as (app, pilot):
         assert "Thought: one two three" in app.lines
-        app.transcript.focus()
         await pilot.press("j", "enter")
         await pilot.pause()
         assert "two" in [line.rstrip("▐ ") for line in app.lines]
@@ -154,10 +149,7 @@ async def test_rows_unfold_by_key_and_by_click():
 
 
 async def test_a_new_width_lays_out_the_rows_again():
-    app = VirtualList()
-    async with app.run_test(size=(60, 20)) as pilot:
-        app.transcript.set_rows([row(1, "word " * 20)])
-        await pilot.pause()
+    async with shown(row(1, "word " * 20)) as (app, pilot):
         narrow = len([line for line in app.lines if line])
         await pilot.resize_terminal(30, 20)
         await pilot.pause()
@@ -166,10 +158,7 @@ async def test_a_new_width_lays_out_the_rows_again():
 
 
 async def test_the_mouse_selects_the_visible_text():
-    app = VirtualList()
-    async with app.run_test(size=(60, 20)) as pilot:
-        app.transcript.set_rows([row(1, "first words"), row(2, "second 割引 words")])
-        await pilot.pause()
+    async with shown(row(1, "first words"), row(2, "second 割引 words")) as (app, pilot):
         await pilot.mouse_down(TranscriptView, offset=(2, 1))
         await pilot.hover(TranscriptView, offset=(7, 3))
         await pilot.mouse_up(TranscriptView, offset=(7, 3))
@@ -178,10 +167,7 @@ async def test_the_mouse_selects_the_visible_text():
 
 
 async def test_the_wheel_scrolls_and_stops_following():
-    app = VirtualList()
-    async with app.run_test(size=(60, 20)) as pilot:
-        app.transcript.set_rows(row(n, f"row {n}") for n in range(100))
-        await pilot.pause()
+    async with shown(*numbered(0, 100)) as (app, pilot):
         app.transcript.post_message(
             events.MouseScrollUp(app.transcript, 1, 1, 0, 0, 0, False, False, False)
         )

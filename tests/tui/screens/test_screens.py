@@ -306,17 +306,6 @@ async def test_help_shows_every_binding_and_every_command():
         await it.until(lambda: it.closed)
 
 
-async def test_help_is_generated_from_the_bindings():
-    class Bound(BareApp):
-        BINDINGS = [("ctrl+e", "explode", "Explode")]  # noqa: RUF012
-
-    app = Bound(answering_host())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await app.push_screen(HelpScreen(app))
-        await until(pilot, lambda: "Ctrl+E" in seen(pilot))
-        assert "Explode" in seen(pilot)
-
-
 async def test_todos_show_a_bar_marks_and_changes():
     async with handler() as it:
         await it.app.show(TodoPanel(it.app))

@@ -2,11 +2,15 @@
 
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
+from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 
 from rookery.core.queries import AskAbout
@@ -121,19 +125,20 @@ def test_a_message_is_never_too_long():
     assert len(as_message("yes", "y\n" * 100_000, ShellEnd(ShellEnding.STOPPED))) < 13_000
 
 
-def shell_app(folder: Path) -> BareApp:
-    from msgspec.structs import replace
-
+@asynccontextmanager
+async def shell(folder: Path, command: str) -> AsyncIterator[tuple[BareApp, Pilot[Any]]]:
+    """The panel with a running line."""
     host = ScriptedHost()
     host.answer(AskAbout, replace(ABOUT, workspace=str(folder)))
-    return BareApp(host)
+    app = BareApp(host)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.about.workspace)
+        await app.push_screen(ShellScreen(app, command))
+        yield app, pilot
 
 
 async def test_the_panel_shows_output_and_keeps_it_for_the_next_message(tmp_path: Path):
-    app = shell_app(tmp_path)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.about.workspace)
-        await app.push_screen(ShellScreen(app, "printf 'a\\033]0;title\\007b\\n'; echo 割引"))
+    async with shell(tmp_path, "printf 'a\\033]0;title\\007b\\n'; echo 割引") as (app, pilot):
         await until(pilot, lambda: "(exit code 0)" in seen(pilot))
         assert "ab" in seen(pilot)
         assert "割引" in seen(pilot)
@@ -148,10 +153,7 @@ async def test_the_panel_shows_output_and_keeps_it_for_the_next_message(tmp_path
 
 
 async def test_text_closes_the_panel_and_goes_to_the_input(tmp_path: Path):
-    app = shell_app(tmp_path)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.about.workspace)
-        await app.push_screen(ShellScreen(app, "echo done"))
+    async with shell(tmp_path, "echo done") as (app, pilot):
         await until(pilot, lambda: "(exit code 0)" in seen(pilot))
         await pilot.press("i")
         await until(pilot, lambda: not isinstance(app.screen, ShellScreen))
@@ -159,10 +161,7 @@ async def test_text_closes_the_panel_and_goes_to_the_input(tmp_path: Path):
 
 
 async def test_escape_first_stops_and_then_closes(tmp_path: Path):
-    app = shell_app(tmp_path)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.about.workspace)
-        await app.push_screen(ShellScreen(app, "echo begun; sleep 300"))
+    async with shell(tmp_path, "echo begun; sleep 300") as (app, pilot):
         await until(pilot, lambda: "begun" in seen(pilot) and "Esc stop" in seen(pilot))
         await pilot.press("enter")
         assert app.attached == []
@@ -175,11 +174,8 @@ async def test_escape_first_stops_and_then_closes(tmp_path: Path):
 
 
 async def test_leaving_the_app_ends_the_command(tmp_path: Path):
-    app = shell_app(tmp_path)
     note = tmp_path / "pid"
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.about.workspace)
-        await app.push_screen(ShellScreen(app, f"echo $$ > {note}; sleep 300"))
+    async with shell(tmp_path, f"echo $$ > {note}; sleep 300") as (app, pilot):
         await until(pilot, lambda: note.exists() and note.read_text().strip())
         (running,) = [each for each in app.workers if each.node is app.screen]
     with pytest.raises(WorkerCancelled):
