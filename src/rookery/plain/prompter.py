@@ -25,10 +25,11 @@ from rookery.plain.keyboard import Keyboard
 from rookery.plain.screen import LEFT_AT_PROMPT, Screen
 from rookery.protocol.attend import Leave, Response, Say
 from rookery.protocol.codec import OfferedAnswer, ceiling, chosen, followup, suggestions
-from rookery.protocol.outcomes import DECIDE_YOURSELF
+from rookery.protocol.outcomes import first_answer
 from rookery.protocol.slash_words import LEAVING
 
 _NO = {"n", "no"}
+_LEFT = Leave(LEFT_AT_PROMPT, code="task_aborted")
 _CHOICE_KEYS: dict[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
 LONG_DIFF = 15
 """Diff lines after which the title is repeated below the diff."""
@@ -137,7 +138,7 @@ class Prompter:
                     self._screen.line("Nothing was answered. Type y for yes or n for no.")
                 case _:
                     return Say("no", line.strip())
-        return Leave(LEFT_AT_PROMPT, code="task_aborted")
+        return _LEFT
 
     def _show_action(self, asked: Asked) -> None:
         """Print the whole action; the most important part comes last, next to the prompt."""
@@ -185,7 +186,7 @@ class Prompter:
         while (line := await self._line("> ")) is not None:
             if line.strip():
                 return self._say_answer(line, offered)
-        return Leave(LEFT_AT_PROMPT, code="task_aborted")
+        return _LEFT
 
     def _say_answer(self, line: str, offered: list[OfferedAnswer]) -> Say:
         answer = chosen(line, offered)
@@ -210,9 +211,7 @@ class Prompter:
                 self._screen.close_question()
             if not (typed.timed_out or typed.cancelled):
                 return await self._answer_typed(typed.value, offered)
-        first = offered[0] if offered else OfferedAnswer(DECIDE_YOURSELF)
-        mode = "" if self._keeps_mode else first.mode
-        return Say("message", first.answer, by="policy", mode=mode)
+        return first_answer(offered, keeps_mode=self._keeps_mode)
 
     async def _answer_typed(self, line: str, offered: list[OfferedAnswer]) -> Say | None:
         handle, read = self._handle_line, self._read_line
@@ -230,13 +229,13 @@ class Prompter:
         line = await self._line(question)
         match (line or "").strip().lower():
             case _ if line is None:
-                return Leave(LEFT_AT_PROMPT, code="task_aborted")
+                return _LEFT
             case "":
-                return Say("yes") if default else Leave(LEFT_AT_PROMPT, code="task_aborted")
+                return Say("yes") if default else _LEFT
             case word if word in YES:
                 return Say("yes")
             case word if word in _NO | {"q", "quit"}:
-                return Leave(LEFT_AT_PROMPT, code="task_aborted")
+                return _LEFT
             case _:
                 assert line
                 return Say("message", line.strip())
@@ -255,7 +254,7 @@ class Prompter:
                 self._screen.sentence(_PLAN_UNCLEAR)
             elif word:
                 return Say("message", comment_on(plan, line.strip(), proposed=asked.plan))
-        return Leave(LEFT_AT_PROMPT, code="task_aborted")
+        return _LEFT
 
     def _edited_plan(self, plan: str) -> str:
         """The plan after editing; unchanged if the editor fails."""

@@ -91,9 +91,7 @@ class Unattended:
         if not self._automatic:
             return Leave(f"Not interactive, and the model asked: {question}", "needs_human")
         await anyio.sleep(self._seconds)
-        first = offered[0] if offered else OfferedAnswer(DECIDE_YOURSELF)
-        mode = "" if self._keeps_mode else first.mode
-        return Say("message", first.answer, by="policy", mode=mode)
+        return first_answer(offered, keeps_mode=self._keeps_mode)
 
     def _may_try_again(self, ask: AskKind) -> bool:
         """A model that repeats a refused call will be refused again."""
@@ -107,6 +105,12 @@ class Unattended:
                 return f"{asked.text} It was refused: {sentence_in(self._troubles.refused)}"
             case _:
                 return asked.text or f"The task stopped with {asked.ask}."
+
+
+def first_answer(offered: list[OfferedAnswer], *, keeps_mode: bool) -> Say:
+    """The answer to a question that no one answers: the first suggestion."""
+    first = offered[0] if offered else OfferedAnswer(DECIDE_YOURSELF)
+    return Say("message", first.answer, by="policy", mode="" if keeps_mode else first.mode)
 
 
 class UntilFirstFailure:

@@ -87,7 +87,8 @@ class Attachments:
         elif readers():
             self._controller.toast(NO_IMAGE)
         else:
-            self._controller.toast(NO_READER.format(what_to_install()), "warning")
+            package = "pngpaste" if sys.platform == "darwin" else "wl-clipboard or xclip"
+            self._controller.toast(NO_READER.format(package), "warning")
 
     async def _add_data(self, data: bytes) -> None:
         found = picture(data, Sight(sees=True, most=MOST))
@@ -169,10 +170,6 @@ _READERS: Sequence[Sequence[str]] = (
 def readers() -> list[Sequence[str]]:
     """Installed commands that print the clipboard's image."""
     return [command for command in _READERS if shutil.which(command[0])]
-
-
-def what_to_install() -> str:
-    return "pngpaste" if sys.platform == "darwin" else "wl-clipboard or xclip"
 
 
 def clipboard_image() -> bytes:

@@ -105,31 +105,23 @@ class Composer(TextArea):
         self.picking = False
         """Whether a picker is open, which takes some keys."""
         self.attachments: Attachments | None = None
-        self._started_at = time.monotonic()
+        self.started_at = time.monotonic()
+        """When the first character of the current text was typed."""
         self.vim: VimState | None = None
         """With vim's keys: the mode and the register."""
         self._is_chord = False
         """Whether the last key was Ctrl+X."""
 
-    @property
-    def started_at(self) -> float:
-        """When the first character of the current text was typed."""
-        return self._started_at
-
     def _note_start(self, event: events.Event) -> None:
         if not self.text:
-            self._started_at = event.time
+            self.started_at = event.time
 
     def type_text(self, letters: str) -> None:
         """Insert text that was typed while another widget had the focus."""
         self._begin_insert_mode()
         if not self.text:
-            self._started_at = time.monotonic()
+            self.started_at = time.monotonic()
         self.insert(letters)
-
-    @property
-    def typed(self) -> TriggerText | None:
-        return self._typed
 
     async def _on_key(self, event: events.Key) -> None:
         self._note_start(event)

@@ -122,20 +122,16 @@ def has_key_problem(asked: Asked) -> bool:
 
 
 def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
-    always = (("a", "always…"),) if asked.rule else ()
+    begin = visible_line(asked.prefix.partition(": ")[0])  # such as `pytest …`
+    offered = asked.governance.choices if asked.governance else ()
     return (
         ("y", "yes"),
         ("n", "no"),
-        *always,
-        *((("p", f"always {_words_of(asked.prefix)}"),) if asked.prefix else ()),
-        *choice_keys(asked.governance),
+        *([("a", "always…")] if asked.rule else []),
+        *([("p", f"always {begin}")] if asked.prefix else []),
+        *((LETTERS[each], _KEYS[each]) for each in offered),
         ("r", "no, because…"),
     )
-
-
-def _words_of(prefix_rule: str) -> str:
-    """The words that commands of the rule begin with: `pytest …`."""
-    return visible_line(prefix_rule.partition(": ")[0])
 
 
 def answer_letters(asked: Asked, step: QuestionStep) -> Collection[str]:
@@ -230,8 +226,7 @@ def footing_of(asked: Asked, step: QuestionStep, width: int, theme: Theme) -> li
         lines += wrapped(Text(visible_line(asked.where), theme.fg(theme.muted)), width)
     for note in _other_notes(asked):
         words = Text(visible_line(note), theme.fg(theme.warning))
-        mark = Text("! ", theme.fg(theme.warning, bold=True))
-        lines += indented(wrapped(words, width - 2), mark, Text("  "))
+        lines += indented(wrapped(words, width - 2), _bang(theme), Text("  "))
     if asked.governance:
         lines += reason_lines(asked.governance, width, theme)
     return lines
@@ -271,12 +266,6 @@ def _plan(plan: str, width: int, theme: Theme) -> Iterator[Text]:
 LETTERS: dict[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
 _KEYS: dict[Choice, str] = {"task": "this task…", "expand": "add to scope…", "halt": "stop"}
 _NO_OBJECTION = ("in_scope", "ignored")
-
-
-def choice_keys(question: IntentQuestion | None) -> tuple[tuple[str, str], ...]:
-    """Keys and labels for the choices besides yes and no."""
-    offered = question.choices if question else ()
-    return tuple((LETTERS[each], _KEYS[each]) for each in offered)
 
 
 def target_lines(question: IntentQuestion, width: int, theme: Theme) -> Iterator[Text]:
