@@ -12,6 +12,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from rookery.app.briefing import Composition, InstructionFiles, instruction_files
+from rookery.app.extra_tools import mcp_files
 from rookery.core.facts import Event
 from rookery.core.folds.history import history
 from rookery.core.folds.task_record import fold
@@ -169,16 +170,10 @@ def _others(parts: "HostParts", settings: Settings) -> _Programs:
 
 
 def _servers(parts: "HostParts", settings: Settings) -> _Programs:
-    from rookery.mcp.agreements import ConfigFiles
     from rookery.mcp.hub import overview
 
-    configured = ConfigFiles(
-        parts.places.mcp_file,
-        parts.workspace,
-        environ=os.environ,
-        trusted=parts.consent.trusted,
-        other_agents=settings.context.other_agents,
-    )
+    trusted = parts.consent.trusted
+    configured = mcp_files(settings, parts.workspace, parts.places, os.environ, trusted=trusted)
     found, states = overview(configured, parts.places.mcp_memory)
     files = {server.name: server.file for server in found.servers}
     known = [

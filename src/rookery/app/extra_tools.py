@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rookery.code_index.syntax import Outliner, SyntaxReader
     from rookery.core.hosts import HostPort
     from rookery.core.indexed_code import CodeHits, Definition, Outline
-    from rookery.core.queries import KnownMcpServer
+    from rookery.mcp.agreements import ConfigFiles
     from rookery.providers.embeddings import EndpointEmbedder
     from rookery.web.web_tools import WebFetch
     from rookery.workspace.source_files import WorkspaceSources
@@ -248,7 +248,6 @@ async def _with_servers(
     servers: bytes,
     answering: tuple[bool, Callable[[], Provider] | None],
 ) -> ExtraTools:
-    from rookery.mcp.agreements import ConfigFiles
     from rookery.mcp.hub import open_hub
     from rookery.mcp.offered_tools import (
         AlwaysAllowed,
@@ -261,14 +260,8 @@ async def _with_servers(
     from rookery.storage.token_store import TokenStore
 
     attended, provider = answering
-    files = ConfigFiles(
-        places.mcp_file,
-        workspace,
-        environ={name: text for name, text in os.environ.items() if name not in PRIVATE_VARIABLES},
-        trusted=trusted,
-        other_agents=settings.context.other_agents,
-        given=servers,
-    )
+    environ = {name: text for name, text in os.environ.items() if name not in PRIVATE_VARIABLES}
+    files = mcp_files(settings, workspace, places, environ, trusted=trusted, servers=servers)
     hub = await stack.enter_async_context(
         open_hub(
             files,
@@ -288,35 +281,25 @@ async def _with_servers(
     )
 
 
-def known_servers(
-    settings: Settings, workspace: Path, places: Places, trusted: bool
-) -> "tuple[KnownMcpServer, ...]":
-    """The configured MCP servers, the project's first."""
-    if not places.any_mcp_servers(workspace):
-        return ()
-    from rookery.core.queries import KnownMcpServer
+def mcp_files(
+    settings: Settings,
+    workspace: Path,
+    places: Places,
+    environ: Mapping[str, str],
+    *,
+    trusted: bool,
+    servers: bytes = b"",
+) -> "ConfigFiles":
     from rookery.mcp.agreements import ConfigFiles
-    from rookery.mcp.hub import overview
 
-    files = ConfigFiles(
+    return ConfigFiles(
         places.mcp_file,
         workspace,
-        environ=os.environ,
+        environ=environ,
         trusted=trusted,
         other_agents=settings.context.other_agents,
+        given=servers,
     )
-    _, found = overview(files, places.mcp_memory)
-    known = [
-        KnownMcpServer(
-            name=each.name,
-            source=each.source,
-            state=each.state.value,
-            error=each.error,
-            tools=each.tools,
-        )
-        for each in found
-    ]
-    return tuple(sorted(known, key=lambda server: server.source != "project"))
 
 
 class CodeKnowledge:

@@ -1,5 +1,6 @@
 """The answers to what clients ask: looked up, nothing is changed."""
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from rookery import VERSION
 from rookery.app.briefing import Briefing
-from rookery.app.extra_tools import known_servers
+from rookery.app.extra_tools import mcp_files
 from rookery.app.task_hooks import task_rules
 from rookery.core.facts import Event, FilesChanged, FilesRestored
 from rookery.core.folds.view_start import view_start
@@ -124,8 +125,26 @@ class Answers:
         )
 
     def _servers(self) -> tuple[KnownMcpServer, ...]:
-        parts = self._parts
-        return known_servers(parts.settings, parts.workspace, parts.places, parts.consent.trusted)
+        """The configured MCP servers, the project's first."""
+        parts, workspace, places = self._parts, self._parts.workspace, self._parts.places
+        if not places.any_mcp_servers(workspace):
+            return ()
+        from rookery.mcp.hub import overview
+
+        trusted = parts.consent.trusted
+        files = mcp_files(parts.settings, workspace, places, os.environ, trusted=trusted)
+        _, found = overview(files, places.mcp_memory)
+        known = [
+            KnownMcpServer(
+                name=each.name,
+                source=each.source,
+                state=each.state.value,
+                error=each.error,
+                tools=each.tools,
+            )
+            for each in found
+        ]
+        return tuple(sorted(known, key=lambda server: server.source != "project"))
 
     def _permissions(self, task_id: str) -> Permissions:
         rules = self._engine.rules(task_id) if task_id else task_rules(self._parts)
