@@ -35,6 +35,7 @@ from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import TITLE_LENGTH
 
 if TYPE_CHECKING:
+    from rookery.core.queries import KnownCommand, KnownMode
     from rookery.manager.sessions.session_record import SessionRecord
 
 
@@ -199,66 +200,48 @@ def _form(given: str | None, usual: ListFormat) -> ListFormat:
 
 
 def _known(what: str, workspace: Path, form: ListFormat) -> str:
+    rows, lines = _rows_and_lines(what, workspace)
+    if form is ListFormat.TEXT:
+        return "\n".join(lines)
+    return json.dumps(whole_values({what: rows}))
+
+
+def _rows_and_lines(what: str, workspace: Path) -> tuple[Any, list[str]]:
+    """What programs read, and what people do."""
     match what:
         case "commands":
-            return _commands(workspace, form)
+            from rookery.app.temporary_host import query_host
+            from rookery.core.queries import AskCommands
+
+            commands = query_host(workspace, AskCommands())
+            texts = [f"/{each.name} ({each.source}) - {each.description}" for each in commands]
+            return list(map(_command_row, commands)), list(map(harmless_line, texts))
         case "modes":
-            return _modes(workspace, form)
+            from rookery.app.temporary_host import query_host
+            from rookery.core.queries import AskModes
+
+            modes = query_host(workspace, AskModes())
+            cells = [(harmless_line(each.slug), harmless_line(each.name)) for each in modes]
+            return list(map(_mode_row, modes)), list(map("\t".join, cells))
         case "models":
-            return _models(form)
+            from rookery.providers.cli.models_command import described_models
+
+            models = described_models(os.environ)
+            return models, list(map(harmless_line, sorted(models)))
         case _:
             raise SettingsError(
                 f"Cannot list {what!r}. Available: sessions, commands, modes, models."
             )
 
 
-def _commands(workspace: Path, form: ListFormat) -> str:
-    from rookery.app.temporary_host import query_host
-    from rookery.core.queries import AskCommands
-
-    known = query_host(workspace, AskCommands())
-    if form is ListFormat.TEXT:
-        lines = (f"/{each.name} ({each.source}) - {each.description}" for each in known)
-        return "\n".join(map(harmless_line, lines))
-    rows = [
-        {
-            "name": each.name,
-            "source": each.source,
-            "description": each.description,
-            **({"argumentHint": each.argument_hint} if each.argument_hint else {}),
-        }
-        for each in known
-    ]
-    return json.dumps(whole_values({"commands": rows}))
+def _command_row(each: "KnownCommand") -> dict[str, str]:
+    row = {"name": each.name, "source": each.source, "description": each.description}
+    return {**row, "argumentHint": each.argument_hint} if each.argument_hint else row
 
 
-def _modes(workspace: Path, form: ListFormat) -> str:
-    from rookery.app.temporary_host import query_host
-    from rookery.core.queries import AskModes
-
-    known = query_host(workspace, AskModes())
-    if form is ListFormat.TEXT:
-        lines = (f"{harmless_line(each.slug)}\t{harmless_line(each.name)}" for each in known)
-        return "\n".join(lines)
-    rows = [
-        {
-            "slug": each.slug,
-            "name": each.name,
-            "whenToUse": each.when_to_use,
-            "source": each.source,
-        }
-        for each in known
-    ]
-    return json.dumps(whole_values({"modes": rows}))
-
-
-def _models(form: ListFormat) -> str:
-    from rookery.providers.cli.models_command import described_models
-
-    known = described_models(os.environ)
-    if form is ListFormat.TEXT:
-        return "\n".join(map(harmless_line, sorted(known)))
-    return json.dumps(whole_values({"models": known}))
+def _mode_row(each: "KnownMode") -> dict[str, str]:
+    row = {"slug": each.slug, "name": each.name}
+    return {**row, "whenToUse": each.when_to_use, "source": each.source}
 
 
 def _json(
