@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.platform import paths
+from rookery.platform import descriptors
 from rookery.platform.paths import NamedPlaces, real_paths
 
 PLACES = (".netrc", ".config/gh", ".config/gh/hosts.yml", ".config/Code/User", ".ssh")
@@ -43,7 +43,7 @@ def test_places_in_a_folder_that_cannot_be_listed_may_be_there(tmp_path: Path):
 def test_a_folder_is_listed_again_when_it_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(paths, "_SETTLED_NS", -(1 << 62))  # the names are kept at once
+    monkeypatch.setattr(descriptors, "_SETTLED", -(1 << 62))  # the names are kept at once
     places = NamedPlaces(PLACES)
     os.utime(tmp_path, (1, 1))
     assert found(tmp_path, places) == {}

@@ -17,6 +17,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rookery.first_use import lazy_pattern
+from rookery.platform.descriptors import times_are_settled
 
 LONGEST = 4096
 """Longer patterns are refused; no system has longer paths."""
@@ -245,10 +246,6 @@ def _real_path(path: str, known: dict[str, str]) -> str:
     return real
 
 
-_SETTLED_NS = 2_000_000_000
-"""A folder that changed more recently may change again without a new time."""
-
-
 class NamedPlaces:
     """Looks up relative paths below a folder. Most of them do not exist, so it lists the names in
     each folder, and lists them again only when the folder has changed."""
@@ -297,7 +294,7 @@ class NamedPlaces:
             return None
         except OSError:
             return frozenset()
-        if now - max(there.st_mtime_ns, there.st_ctime_ns) > _SETTLED_NS:
+        if times_are_settled(there, now):
             self._listed[folder] = version, names
         return names
 
