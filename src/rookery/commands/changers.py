@@ -6,9 +6,10 @@ result is what the approval question shows, and which operands are dangerous.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from rookery.commands.git_changes import git_changes
-from rookery.commands.program_tables import effects, network_programs
+from rookery.commands.program_tables import Changer, effects, network_programs
 from rookery.commands.programs import CommandEffect, Operand
 from rookery.commands.words import Split, Word, split
 from rookery.commands.wrappers import only_name
@@ -36,26 +37,12 @@ def _is_deep(args: Split) -> bool:
     return bool(args.flags & _RECURSIVE) or args.has("--recursive")
 
 
-def _rm(words: Sequence[Word]) -> CommandEffect:
-    args = split(words)
-    return CommandEffect(operands=_operands(Deed.DELETE, args.operands, deep=_is_deep(args)))
-
-
-def _delete(words: Sequence[Word]) -> CommandEffect:
-    return CommandEffect(operands=_operands(Deed.DELETE, split(words, "-n -s --size").operands))
-
-
-def _shred(words: Sequence[Word]) -> CommandEffect:
-    args = split(words, "-n -s --iterations --size --random-source")
-    return CommandEffect(
-        operands=_operands(Deed.DELETE, args.operands),
-        dangers=("shred overwrites files so that they cannot be restored",),
-    )
-
-
-def _write(words: Sequence[Word]) -> CommandEffect:
-    args = split(words, "-t -d -r -s -m -o -g --date --reference --size --mode --suffix --owner")
-    return CommandEffect(operands=_operands(Deed.WRITE, args.operands))
+def _change_each(row: Changer, words: Sequence[Word]) -> CommandEffect:
+    args = split(words, row.valued)
+    deep = row.deep and _is_deep(args)
+    why_not = "it has unknown options" if row.deed is Deed.READ else ""
+    operands = _operands(row.deed, args.operands[row.skipped :], deep=deep)
+    return CommandEffect(operands=operands, why_not=why_not)
 
 
 def _mode(words: Sequence[Word]) -> CommandEffect:
@@ -258,32 +245,14 @@ def _find(words: Sequence[Word]) -> CommandEffect:
     return CommandEffect(operands=operands, why_not="find has unknown options")
 
 
-def _reader_of_files(valued: str, skip: int = 0) -> Callable[[Sequence[Word]], CommandEffect]:
-    def read(words: Sequence[Word]) -> CommandEffect:
-        args: Split = split(words, valued)
-        return CommandEffect(
-            operands=_operands(Deed.READ, args.operands[skip:]),
-            why_not="it has unknown options",
-        )
-
-    return read
-
-
 FILE_CHANGERS: dict[str, Callable[[Sequence[Word]], CommandEffect]] = {
-    **dict.fromkeys(("rm", "srm", "trash"), _rm),
-    **dict.fromkeys(("rmdir", "unlink"), _delete),
-    **dict.fromkeys(("mkdir", "touch", "truncate", "tee", "mknod", "mkfifo"), _write),
-    **dict.fromkeys(("nano", "vim", "vi", "ed", "ex"), _write),
     **dict.fromkeys(("chmod", "chown", "chgrp", "chattr"), _mode),
     **dict.fromkeys(("cp", "install"), _copier(Deed.READ)),
     **dict.fromkeys(("rsync", "scp"), _rsync),
     **dict.fromkeys(("sed", "gsed"), _sed),
     **dict.fromkeys(("tar", "bsdtar"), _tar),
     **dict.fromkeys(("find", "gfind"), _find),
-    **dict.fromkeys(("awk", "gawk"), _reader_of_files("-F -v -f", 1)),
-    **dict.fromkeys(("less", "more", "source", "."), _reader_of_files("")),
     **dict.fromkeys(_COMPRESSORS.split(), _compress),
-    "shred": _shred,
     "mv": _copier(Deed.DELETE),
     "ln": _ln,
     "dd": _dd,
@@ -292,9 +261,6 @@ FILE_CHANGERS: dict[str, Callable[[Sequence[Word]], CommandEffect]] = {
     "unzip": _unzip,
     "curl": _curl,
     "wget": _wget,
-    "bat": _reader_of_files("-l -r"),
-    "base64": _reader_of_files("-w"),
-    "xxd": _reader_of_files("-l -s -c"),
 }
 
 
@@ -306,7 +272,8 @@ def changing(words: Sequence[Word]) -> CommandEffect | None:
     network = name in network_programs()
     if name == "git":
         return git_changes(words)
-    if handler := FILE_CHANGERS.get(name):
+    row = effects().changers.get(name)
+    if handler := partial(_change_each, row) if row else FILE_CHANGERS.get(name):
         done = handler(words[1:])
         return CommandEffect(
             operands=done.operands,

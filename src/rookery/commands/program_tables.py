@@ -12,6 +12,7 @@ from typing import TypeVar
 from msgspec import Struct, toml
 from msgspec.structs import replace
 
+from rookery.engine.ports.actions import Deed
 from rookery.first_use import prepared
 
 _FOLDER = Path(__file__).with_name("tables")
@@ -65,6 +66,15 @@ class OutputOptions(_Row, frozen=True, kw_only=True, forbid_unknown_fields=True)
     writes: str = ""
     runs: str = ""
     operands: str = ""
+
+
+class Changer(_Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A program that does the same with each of its operands."""
+
+    deed: Deed
+    valued: str = ""
+    skipped: int = 0
+    deep: bool = False
 
 
 class Wrapper(_Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -129,6 +139,7 @@ class Effects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     copiers: tuple[str, ...]
     loose_wrappers: str
     options: dict[str, str]
+    changers: dict[str, Changer]
     dangerous: dict[str, str]
     outputs: dict[str, OutputOptions]
     wrappers: dict[str, Wrapper]
@@ -165,7 +176,12 @@ def tool_table() -> ToolTable:
 @cache
 def effects() -> Effects:
     read = toml.decode(table_file("effects"), type=prepared(Effects))
-    return replace(read, outputs=_named(read.outputs), wrappers=_named(read.wrappers))
+    return replace(
+        read,
+        changers=_named(read.changers),
+        outputs=_named(read.outputs),
+        wrappers=_named(read.wrappers),
+    )
 
 
 @cache
