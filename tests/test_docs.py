@@ -15,13 +15,14 @@ from rookery.platform.user_folders import find_places
 from rookery.providers.registry import BASE_URLS, KEY_VARIABLES, NAMES
 from rookery.providers.scripted import read_script
 from rookery.storage.sessions import OUTPUT_FOLDER
+from support.each_row import each_row
 
 ROOT = Path(__file__).parents[1]
 PROVIDERS = (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_every_provider_is_in_the_table_with_its_url_and_key_variable(name: str):
     row = next((line for line in PROVIDERS.splitlines() if line.startswith(f"| `{name}` |")), "")
     assert row, "add a row to the table in docs/providers.md"
@@ -36,7 +37,7 @@ def test_every_file_named_in_the_architecture_page_exists():
     assert [name for name in named if not any((home / name).is_file() for home in homes)] == []
 
 
-@pytest.mark.parametrize("kind", FailureKind)
+@each_row("kind", FailureKind)
 def test_every_kind_of_failure_is_in_the_table(kind: FailureKind):
     rows = [line for line in PROVIDERS.splitlines() if line.startswith("| ")]
     assert any(re.search(rf"\b{kind}\b", row.split("|")[1]) for row in rows)
@@ -123,9 +124,7 @@ OUR_NAME = r"(?:rookery|\{NAME\})"
 FROM_AN_INDEX = re.compile(rf"(?:install|upgrade|uvx)\b.*?[ '\"]{OUR_NAME}(?:\[|==|[ '\"`]|$)")
 
 
-@pytest.mark.parametrize(
-    "line", ["pip install rookery", "uv tool upgrade {NAME}", "pipx install 'rookery[web]'"]
-)
+@each_row("line", ["pip install rookery", "uv tool upgrade {NAME}", "pipx install 'rookery[web]'"])
 def test_the_check_finds_mentions_of_a_package_on_an_index(line: str):
     assert FROM_AN_INDEX.search(line)
 

@@ -29,6 +29,7 @@ from rookery.providers.listing_shapes import ListedModel
 from rookery.providers.model_cache import ModelList, keep_lists
 from rookery.providers.registry import BASE_URLS, KEY_VARIABLES, PRIVATE_VARIABLES
 from rookery.storage.keys import save_key
+from support.each_row import each_row
 
 KEY = "sk-0123456789abcdef"
 NEW_KEY = "sk-fedcba9876543210"
@@ -143,7 +144,7 @@ def test_a_missing_key_has_its_own_exit_code(tmp_path: Path):
     assert exit_code_of(SettingsError("x")) == Exit.USAGE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "provider", "model"),
     [
         ("claude-x", "", "claude-x"),
@@ -222,7 +223,7 @@ def test_models_of_the_last_list_can_be_chosen_and_an_unknown_one_is_named(
     assert facts_about(settings, "groq", "our/listed", "https://other.example").window == 128_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("provider", "variable", "given", "address"),
     [
         ("openai", "OPENAI_BASE_URL", "http://host:8000/v1/", "http://host:8000/v1"),

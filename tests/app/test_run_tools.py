@@ -5,6 +5,7 @@ import pytest
 from rookery.app.run_tools import tools_of_run
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError
+from support.each_row import each_row
 
 ALLOWED = {
     "Bash(pytest:*) Edit": (("pytest",), True, set[tuple[str, ...]]()),
@@ -15,7 +16,7 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("rules", ALLOWED)
+@each_row("rules", ALLOWED)
 def test_allowed_tools_become_our_rules(rules: str):
     allow, edits, exactly = ALLOWED[rules]
     settings, commands, denied = tools_of_run(Settings(), [rules], [])
@@ -41,7 +42,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("rules", REFUSED)
+@each_row("rules", REFUSED)
 def test_what_cannot_be_kept_is_refused(rules: str):
     with pytest.raises(SettingsError, match=REFUSED[rules].replace(".", "[.]")):
         tools_of_run(Settings(), [rules], [])

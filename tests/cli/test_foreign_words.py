@@ -7,11 +7,12 @@ import pytest
 
 from rookery.cli.foreign_words import ALIASES, FLAGS, meant_command, translated
 from rookery.cli.main import _SUBCOMMANDS, run, task
+from support.each_row import each_row
 
 OURS = {flag for each in task.params if isinstance(each, click.Option) for flag in each.opts}
 
 
-@pytest.mark.parametrize("flag", FLAGS)
+@each_row("flag", FLAGS)
 def test_the_answer_to_a_foreign_flag_names_what_exists(flag: str):
     answer = FLAGS[flag]
     assert flag not in OURS
@@ -32,7 +33,7 @@ def test_values_of_another_sandbox_flag_are_answered(capsys: pytest.CaptureFixtu
     assert "commands write only in the workspace" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "ours"),
     [
         ("login", "auth"),
@@ -65,7 +66,7 @@ def test_no_alias_hides_a_command_of_ours():
     assert not ALIASES.keys() & _SUBCOMMANDS.keys()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "meant"),
     [
         *(("list", "list"), ("Lst", "list"), ("undo", "rewind"), ("logout", "auth logout")),

@@ -14,6 +14,7 @@ from rookery.cli.main import task
 from rookery.cli.options import Options
 from rookery.core.text.characters import as_utf8
 from rookery.errors import SettingsError
+from support.each_row import each_row
 
 ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 GIVEN = task.make_context("rookery", ["-p", "fix", "it"], help_option_names=["-h", "--help"])
@@ -126,7 +127,7 @@ IN_ORDER: list[tuple[str, dict[str, Any], str]] = [
 """In the order in which they are reported."""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wrong", "sentence"),
     [pytest.param(*rest, id=name) for name, *rest in IN_ORDER],
 )
@@ -136,7 +137,7 @@ def test_invalid_option_combinations_are_refused(wrong: dict[str, Any], sentence
         replace(PLAIN, **wrong).check()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "second"),
     [
         pytest.param(
@@ -168,7 +169,7 @@ def test_options_that_depend_on_a_terminal_are_checked(monkeypatch: pytest.Monke
         replace(PLAIN, output_format="json").check()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "good"),
     [
         (f"3f0c3a5e-6c5e-{kind}d2a-9d0b-0c7a1d6f2b11", kind in "12345678")
@@ -190,7 +191,7 @@ def test_ids_are_uuids_of_version_1_to_8(given: str, good: bool):
         options.check()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "said", "prompt"),
     [((), "go on", "go on"), (("and", "more"), "go", "go and more"), (("fix",), None, "fix")],
 )
@@ -198,12 +199,12 @@ def test_the_prompt_may_be_an_option(words: tuple[str, ...], said: str | None, p
     assert replace(PLAIN, words=words, prompt_text=said).prompt() == prompt
 
 
-@pytest.mark.parametrize("session_id", [ID, ID.upper()])
+@each_row("session_id", [ID, ID.upper()])
 def test_an_id_may_be_in_upper_case(session_id: str):
     replace(PLAIN, session_id=session_id).check()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("flags", "approval"),
     [({}, None), ({"yes": True}, "auto"), ({"require_approval": True}, "ask")],
 )
@@ -221,7 +222,7 @@ def test_a_prompt_file_is_used_unchanged(tmp_path: Path):
     assert replace(PLAIN, words=(), prompt_file=file).prompt() == "  two\nlines ✓ \ufffd\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "text"),
     [("grüße", "grüße"), ("gr\udcc3\udcbc\udcc3\udc9fe", "grüße"), ("caf\udce9", "caf\ufffd")],
 )

@@ -10,6 +10,7 @@ from tree_sitter import Language, Query
 
 from rookery.code_index.parser_worker import GRAMMARS, language_of
 from rookery.code_index.syntax import SyntaxReader
+from support.each_row import each_row
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 ROUNDS = 2_000 if TORTURE else 60
@@ -60,7 +61,7 @@ def test_definitions_are_found_in_every_language(syntax: SyntaxReader, path: str
     assert names(syntax, path, text) == expected
 
 
-@pytest.mark.parametrize("name", GRAMMARS)
+@each_row("name", GRAMMARS)
 def test_the_installed_grammar_understands_every_pattern(name: str):
     grammar = GRAMMARS[name]
     language = Language(getattr(import_module(grammar.module), grammar.function)())

@@ -1,12 +1,11 @@
 import time
 
-import pytest
-
 from rookery.code_index.chunks import fts_query, parts_of, searchable
 from rookery.code_index.update import is_excluded
+from support.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("token", "parts"),
     [
         ("camelCase", ["camel", "Case"]),
@@ -20,7 +19,7 @@ def test_names_are_made_of_words(token: str, parts: list[str]):
     assert parts_of(token) == parts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "expression"),
     [
         ("how does the retry work", '"retry" OR "work"'),
@@ -40,7 +39,7 @@ def test_what_is_searched_has_the_words_of_its_names():
     assert searchable("x = openFile(openFile)") == "x = openFile(openFile)\nopen File"
 
 
-@pytest.mark.parametrize("text", ["a" * 100_000, "aB" * 50_000, "A" * 100_000, "_" * 100_000])
+@each_row("text", ["a" * 100_000, "aB" * 50_000, "A" * 100_000, "_" * 100_000])
 def test_no_text_takes_long_to_part(text: str):
     began = time.process_time()
     searchable(text)
@@ -48,7 +47,7 @@ def test_no_text_takes_long_to_part(text: str):
     assert time.process_time() - began < 5
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "unfit"),
     [
         ("a/.env", True),

@@ -2,11 +2,10 @@
 
 import shlex
 
-import pytest
-
 from rookery.commands.git_use import shown_by_git
 from rookery.engine.ports.actions import GitShown
 from rookery.governance.scope.read_rules import names_repository
+from support.each_row import each_row
 
 ANYTHING = [
     *("git log -p", "git log --patch-with-stat", "git log --unknown", "git log -L1,5:open.txt"),
@@ -38,7 +37,7 @@ NOTHING = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shown", "command"),
     [
         *((GitShown.ANYTHING, command) for command in ANYTHING),
@@ -50,7 +49,7 @@ def test_git_commands_that_show_file_contents_are_recognised(shown: GitShown, co
     assert shown_by_git(shlex.split(command)) is shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "other"),
     [("git --git-dir=x log -p", True), ("git --work-tree x diff", True), ("git log -p", False)],
 )

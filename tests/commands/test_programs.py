@@ -7,6 +7,7 @@ from rookery.commands.changers import changing
 from rookery.commands.program_tables import Reader, readers
 from rookery.commands.programs import reading
 from rookery.commands.words import has_braces, spellings, words
+from support.each_row import each_row
 
 SOMETIMES_CHANGING = {
     *("git", "find", "sed", "awk", "gawk", "base64", "xxd", "shuf", "unzip", "dpkg", "hostname"),
@@ -46,7 +47,7 @@ NEVER = {
 }
 
 
-@pytest.mark.parametrize("name", NEVER)
+@each_row("name", NEVER)
 def test_options_that_write_or_execute_are_never_read_only(name: str):
     for flag in NEVER[name].split():
         for value in ([], ["x"], ["x", "y"]):
@@ -54,7 +55,7 @@ def test_options_that_write_or_execute_are_never_read_only(name: str):
             assert not read.reads_only, flag
 
 
-@pytest.mark.parametrize("odd", ["--frobnicate", "--frobnicate=x", "-\x01"])
+@each_row("odd", ["--frobnicate", "--frobnicate=x", "-\x01"])
 def test_unlisted_arguments_are_not_read_only(odd: str):
     strict = [name for name, row in readers().items() if not row.all_operands]
     assert [name for name in strict if reading(words([*name.split(), odd])).reads_only] == []
@@ -116,7 +117,7 @@ SCRIPTS = [
 ]
 
 
-@pytest.mark.parametrize(("script", "prints"), SCRIPTS)
+@each_row(("script", "prints"), SCRIPTS)
 def test_a_sed_script_is_read_only_if_it_only_prints(script: str, prints: bool):
     assert reading(words(["sed", script, "x"])).reads_only is prints
     assert reading(words(["sed", "-n", "-e", script, "x"])).reads_only is prints
@@ -159,7 +160,7 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize(("program", "prints"), PROGRAMS)
+@each_row(("program", "prints"), PROGRAMS)
 def test_an_awk_program_is_read_only_if_it_only_prints(program: str, prints: bool):
     assert reading(words(["awk", program, "x"])).reads_only is prints
 

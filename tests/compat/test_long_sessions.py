@@ -38,6 +38,7 @@ from rookery.core.folds.view import View, see
 from rookery.core.message import Message
 from rookery.core.queries import About, AskViewStart, ViewStart
 from rookery.protocol.late_view import view_before
+from support.each_row import each_row
 from support.long_log import long_log, turn, turns
 from support.scripted_host import ScriptedHost
 
@@ -212,7 +213,7 @@ async def _first(host: ScriptedHost, count: int) -> AsyncIterator[Event]:
             break
 
 
-@pytest.mark.parametrize("text", ["ä\u2028\x7f\x1b[0m", "\ud800 half", '\x00\b\f"\\/', "1e-05 😀"])
+@each_row("text", ["ä\u2028\x7f\x1b[0m", "\ud800 half", '\x00\b\f"\\/', "1e-05 😀"])
 def test_a_row_is_the_same_json_whether_it_is_kept_as_json_or_not(text: str):
     row = Message(ts=1, type="say", say="text", content=text, notes=(text,), answered=True)
     assert as_line(row, {}).decode() == readable(as_line(row).decode())

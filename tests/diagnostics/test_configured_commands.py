@@ -6,9 +6,10 @@ import pytest
 
 from rookery.core.facts import CheckRun
 from rookery.diagnostics.configured_commands import for_file, new_failures, parse_file_command
+from support.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "path", "fits"),
     [
         ("*.py: ruff format {file}", "src/a.py", True),
@@ -22,13 +23,13 @@ def test_a_formatter_is_for_the_files_that_fit_its_patterns(entry: str, path: st
     assert parse_file_command(entry).fits(path) is fits
 
 
-@pytest.mark.parametrize("entry", ["ruff format", "*.py:", ": ruff", "*.py"])
+@each_row("entry", ["ruff format", "*.py:", ": ruff", "*.py"])
 def test_an_entry_without_pattern_or_command_is_refused(entry: str):
     with pytest.raises(ValueError, match="PATTERN: COMMAND"):
         parse_file_command(entry)
 
 
-@pytest.mark.parametrize("path", ["a b.py", "$(id).py", "it's.py", "-rf", "a;b.py"])
+@each_row("path", ["a b.py", "$(id).py", "it's.py", "-rf", "a;b.py"])
 def test_a_file_name_stays_one_word_of_the_command(path: str):
     words = shlex.split(for_file("fmt {file} --quiet", path))
     assert words == ["fmt", path if path != "-rf" else "./-rf", "--quiet"]
@@ -42,7 +43,7 @@ PASSED = CheckRun(command="check", state="passed")
 NOT_RUN = CheckRun(command="check", state="not_run", output="You said no.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "new"),
     [
         pytest.param(PASSED, PASSED, "", id="passes"),

@@ -7,6 +7,7 @@ import pytest
 
 from rookery.app.edit_checks import KNOWN_SUFFIXES
 from rookery.diagnostics.languages import SERVERS, added_servers, find_servers
+from support.each_row import each_row
 
 
 def program(folder: Path, name: str) -> Path:
@@ -71,7 +72,7 @@ def test_settings_add_servers_and_skip_others(tmp_path: Path):
     assert found("a.py") == []
 
 
-@pytest.mark.parametrize("entry", ["toy-server", "Makefile: make-server"])
+@each_row("entry", ["toy-server", "Makefile: make-server"])
 def test_a_server_that_cannot_be_chosen_by_an_ending_is_refused(entry: str):
     with pytest.raises(ValueError, match=r"of the form|by endings"):
         added_servers([entry])

@@ -10,6 +10,7 @@ from rookery.diagnostics.problems import (
     new_problems,
     read_problems,
 )
+from support.each_row import each_row
 
 
 def reported(line: int, message: str, **more: Any) -> dict[str, Any]:
@@ -24,7 +25,7 @@ def found(text: str, *problems: tuple[int, str]) -> tuple[Diagnostic, ...]:
 BEFORE = "x = one\ny = two\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "problems", "new"),
     [
         pytest.param(BEFORE, [(0, "no one")], [], id="the same"),
@@ -49,7 +50,7 @@ def test_of_two_equal_problems_the_one_on_a_new_line_is_new():
     assert [each.line for each in new_problems(before, after)] == [1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "report",
     [
         pytest.param(None, id="nothing"),

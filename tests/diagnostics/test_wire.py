@@ -3,11 +3,12 @@
 import pytest
 
 from rookery.diagnostics.lsp_wire import LARGEST_MESSAGE, MessageReader, ServerGone, framed
+from support.each_row import each_row
 
 ONE, TWO = framed({"id": 1, "result": "ä"}), framed({"method": "window/logMessage"})
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000])
+@each_row("size", [1, 7, 1000])
 def test_messages_are_read_however_they_are_cut(size: int):
     reader, stream = MessageReader(), ONE + TWO + ONE
     pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
@@ -22,7 +23,7 @@ def test_other_headers_and_letter_cases_are_accepted():
     assert MessageReader().add(head + body) == [{"id": 2}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "stream",
     [
         pytest.param(b"Welcome to the server.\r\n\r\n", id="a greeting"),

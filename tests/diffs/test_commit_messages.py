@@ -3,6 +3,7 @@
 import pytest
 
 from rookery.diffs.cli.commit import LONGEST_MESSAGE, clean_message, with_trailer
+from support.each_row import each_row
 
 ANSWERS = {
     "plain": ("fix: Divide", "fix: Divide"),
@@ -40,7 +41,7 @@ def test_a_message_has_a_longest_length():
     assert len(clean_message("Divide\n\n" + "x\n" * 90_000)) <= LONGEST_MESSAGE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "expected"),
     [
         ("Divide", "Divide\n\nIntent: INT-1"),

@@ -5,6 +5,7 @@ import pytest
 from rookery.core.instructions import find_mentions
 from rookery.diffs.review_parts import MOST_PARTS, TOO_LARGE, plan_review, room_in
 from rookery.diffs.unified import DiffFile, DiffHunk, read_diff
+from support.each_row import each_row
 
 
 def added(path: str, *lines: str) -> DiffFile:
@@ -107,6 +108,6 @@ def test_hidden_characters_are_spelled_out_and_long_lines_cut():
     assert len(message) < 3000
 
 
-@pytest.mark.parametrize(("window", "room"), [(4096, 2048), (200_000, 90_000), (10**6, 90_000)])
+@each_row(("window", "room"), [(4096, 2048), (200_000, 90_000), (10**6, 90_000)])
 def test_a_part_takes_a_share_of_the_window(window: int, room: int):
     assert room_in(window) == room

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rookery.core.blocks import Text, Thinking, ToolCall
 from rookery.core.folds.argument_reader import ArgumentReader
 from rookery.engine.answer_assembler import DEEPEST, Assembler, read_arguments, safe_id
+from support.each_row import each_row
 from support.timeouts import patience
 
 
@@ -204,12 +205,12 @@ def test_a_call_without_a_name_is_kept():
 # ── arguments ─────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("text", ["", "  \n", "{}", " { } "])
+@each_row("text", ["", "  \n", "{}", " { } "])
 def test_no_arguments_are_an_empty_object(text: str):
     assert call_with(text) == ToolCall(id="c1", name="edit")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "problem"),
     [
         ('{"path": "a', "Unterminated string starting at, at line 1, column 10 (character 9)"),
@@ -337,7 +338,7 @@ def test_a_path_is_known_when_it_is_complete_and_a_content_while_it_grows():
     assert reader.fields == {"path": "src/a.py", "content": "import os\n"}
 
 
-@pytest.mark.parametrize("text", ["[1, 2]", '"x"', "{1: 2}", '{"a" 1}', '{"a": tru}', "}", "x"])
+@each_row("text", ["[1, 2]", '"x"', "{1: 2}", '{"a" 1}', '{"a": tru}', "}", "x"])
 def test_text_that_is_not_an_object_stops_the_reader(text: str):
     reader = ArgumentReader()
     reader.feed(text)

@@ -17,6 +17,7 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.gate import REFUSED_BEFORE, Gate
 from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
 from rookery.engine.ports.hooks import Hook
+from support.each_row import each_row
 from support.stage import TASK, Stage, finish, write
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +41,7 @@ class Opinion(Hook):
         self.reported.append(f"{action.title}: {outcome.ending}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rulings", "held"),
     [
         ([], Ruling(Decision.ASK)),

@@ -40,6 +40,7 @@ from rookery.engine.engine import MOST_QUEUED, Engine
 from rookery.engine.event_log import EventLog
 from rookery.engine.model_turn import Pace
 from rookery.errors import CommandRejected, ProviderError
+from support.each_row import each_row
 from support.stage import TASK, Stage, call, finish, run, write
 
 pytestmark = pytest.mark.anyio
@@ -153,9 +154,7 @@ async def test_a_retry_waits_for_the_longer_of_its_own_wait_and_the_pace(tmp_pat
     ]
 
 
-@pytest.mark.parametrize(
-    ("now", "left"), [(1_000, 2.0), (2_500, 0.5), (3_000, 0.0), (9_000, 0.0), (500, 2.0)]
-)
+@each_row(("now", "left"), [(1_000, 2.0), (2_500, 0.5), (3_000, 0.0), (9_000, 0.0), (500, 2.0)])
 def test_the_pace_shows_how_long_to_wait_even_if_the_clock_goes_back(now: int, left: float):
     pace = Pace(2)
     assert pace.left(now) == 0

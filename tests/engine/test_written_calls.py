@@ -1,13 +1,12 @@
 """Tool calls that a model wrote as text."""
 
-import pytest
-
 from rookery.engine.model_turn import written_call
+from support.each_row import each_row
 
 TOOLS = ("read_file", "execute_command", "edit", "mcp--files--read")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "tool"),
     [
         ("<read_file>\n<path>a.txt</path>\n</read_file>", "read_file"),
@@ -34,7 +33,7 @@ def test_a_call_of_a_known_tool_is_found_in_text(text: str, tool: str):
     assert written_call(text, TOOLS) == tool
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

@@ -18,6 +18,7 @@ from rookery.governance.scope.project_rules import (
     read_command_policy,
     read_intent_ignore,
 )
+from support.each_row import each_row
 from support.intent_files import NOW, SPEC_EXAMPLE, laid_out
 from support.warm_programs import run_program
 
@@ -28,7 +29,7 @@ def ignored(text: str, now: datetime = NOW):
     return parse_intent_ignore(text, KNOWN, now)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "exempt"),
     [
         ("INT-007", True),
@@ -53,7 +54,7 @@ def test_an_expired_exemption_is_warned_about():
     assert [(each.code, each.line) for each in found.problems] == [("W310", 1)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "path", "exempt"),
     [
         ("docs/**", "docs/a.md", True),
@@ -96,7 +97,7 @@ def test_the_file_is_read_fresh_and_exempts_nothing_if_it_cannot_be(tmp_path: Pa
     assert [each.code for each in read_intent_ignore(layout, KNOWN, NOW).problems] == ["E102"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "path", "over"),
     [
         ("infra/prod/**", "infra/prod/x", True),

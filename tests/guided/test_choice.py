@@ -15,6 +15,7 @@ from rookery.guided.checks import (
 )
 from rookery.guided.choice import files_to_read, may_change, new_paths, places
 from rookery.guided.record import Record
+from support.each_row import each_row
 
 FORBIDDEN = [
     ("calc.py", "fix add", True),
@@ -30,7 +31,7 @@ FORBIDDEN = [
 ]
 
 
-@pytest.mark.parametrize(("path", "task", "may"), FORBIDDEN)
+@each_row(("path", "task", "may"), FORBIDDEN)
 def test_tests_and_forbidden_files_stay(path: str, task: str, may: bool):
     assert may_change(path, task) is may
 
@@ -45,7 +46,7 @@ NEW = [
 ]
 
 
-@pytest.mark.parametrize(("task", "new"), NEW)
+@each_row(("task", "new"), NEW)
 def test_a_new_file_is_one_that_the_task_asks_for(task: str, new: list[str]):
     assert new_paths(task, ["calc.py"]) == new
 
@@ -93,7 +94,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("task", "files", "paths", "commands"), COMMANDS)
+@each_row(("task", "files", "paths", "commands"), COMMANDS)
 def test_the_check_is_named_in_the_task_or_is_the_test_suite(
     task: str, files: dict[str, str], paths: list[str], commands: list[str]
 ):
@@ -117,7 +118,7 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize(("task", "call", "value"), EXAMPLES)
+@each_row(("task", "call", "value"), EXAMPLES)
 def test_an_example_of_the_task_becomes_a_check(task: str, call: str, value: str):
     before = {"pkg/calc.py": "def double(x):\n    return x\n"}
     after = {"pkg/calc.py": before["pkg/calc.py"] + "def half(x):\n    return x\n"}
@@ -141,9 +142,7 @@ def test_an_example_in_javascript_runs(tmp_path: Path, path: str, text: str, val
     assert subprocess.run(check, shell=True, cwd=tmp_path, capture_output=True).returncode == code
 
 
-@pytest.mark.parametrize(
-    "path", ['a");process.exit();(".js', "a\n.js", "a'b.js", "a b.js", "a;import os.py"]
-)
+@each_row("path", ['a");process.exit();(".js', "a\n.js", "a'b.js", "a b.js", "a;import os.py"])
 def test_the_name_of_a_file_is_never_part_of_a_program(path: str):
     text = "exports.inc = (x) => x + 1;\n" if path.endswith(".js") else "def inc(x): return x\n"
     assert example_checks("inc(1) === 2", {path: text}) == []
@@ -158,7 +157,7 @@ PRINTS = [
 ]
 
 
-@pytest.mark.parametrize(("task", "output"), PRINTS)
+@each_row(("task", "output"), PRINTS)
 def test_the_expected_output_follows_the_command(task: str, output: str):
     assert expected_output(task, "node a.js") == output
 

@@ -17,6 +17,7 @@ from rookery.guided.code_text import (
     sections,
     without_fence,
 )
+from support.each_row import each_row
 
 CALC = (
     "LIMIT = 3\n\n\ndef add(a, b):\n    return a - b\n\n\n"
@@ -49,7 +50,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("task", "wrong"),
     [
         ("I need a script fizz.js.", "fizz.js is a copy of hello.js."),
@@ -60,7 +61,7 @@ def test_a_new_file_that_repeats_another_is_refused_unless_the_task_names_it(tas
     assert copied("fizz.js", SCRIPT + "\n", {"hello.js": SCRIPT}, task=task) == wrong
 
 
-@pytest.mark.parametrize(("path", "old", "new", "task", "wrong"), FAULTS)
+@each_row(("path", "old", "new", "task", "wrong"), FAULTS)
 def test_a_bad_rewrite_is_refused_in_one_line(
     path: str, old: str | None, new: str, task: str, wrong: str
 ):
@@ -123,7 +124,7 @@ def test_names_are_those_of_the_top_level():
     assert names("a.txt", "def f(): pass") == set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         "a = 1\n",
@@ -155,7 +156,7 @@ REPAIRS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("new", "task", "focused", "wanted"), REPAIRS)
+@each_row(("new", "task", "focused", "wanted"), REPAIRS)
 def test_code_the_model_dropped_is_restored(new: str, task: str, focused: bool, wanted: str):
     found = repaired("a.py", CALC, new, task=task, focused=focused)
     assert found.split() == wanted.split()

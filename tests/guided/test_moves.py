@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from rookery.core.blocks import Text, ToolCall, ToolResult
 from rookery.core.folds.history import Turn
 from rookery.core.replies import denied, user_message
@@ -21,6 +19,7 @@ from rookery.guided.record import (
     in_form,
     read_record,
 )
+from support.each_row import each_row
 
 ASKS = [
     "What does add do?",
@@ -44,12 +43,12 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("task", ASKS)
+@each_row("task", ASKS)
 def test_a_question_changes_nothing(task: str):
     assert asks(task)
 
 
-@pytest.mark.parametrize("task", CHANGES)
+@each_row("task", CHANGES)
 def test_anything_else_is_a_change(task: str):
     assert not asks(task)
 
@@ -64,7 +63,7 @@ RENAMES = [
 ]
 
 
-@pytest.mark.parametrize(("task", "rename"), RENAMES)
+@each_row(("task", "rename"), RENAMES)
 def test_a_rename_is_recognised(task: str, rename: Rename | None):
     assert rename_in(task) == rename
 
@@ -178,7 +177,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "form"), FORMS)
+@each_row(("text", "form"), FORMS)
 def test_the_form_of_a_file_is_known_if_its_lines_lead_back_to_it(text: str, form: str | None):
     assert form_of(text, "a\nb\n") == form
     assert form is None or in_form("a\nb\n", form) == text

@@ -17,6 +17,7 @@ from rookery.engine.ports.model import ModelRequest
 from rookery.errors import ProviderError
 from rookery.providers.registry import OpenProvider, open_provider
 from support.canaries import KEY, Sink, World, run
+from support.each_row import each_row
 from support.hostile_repositories import git, huge
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +32,7 @@ OWN_NAMES = {
 """Every variable that our automation may put into a command: none comes from an event."""
 
 
-@pytest.mark.parametrize("name", OWN_NAMES)
+@each_row("name", OWN_NAMES)
 def test_automation_interpolates_only_its_own_variables(name: str):
     text = (ROOT / name).read_text()
     used = set(re.findall(r"\$[{(]?#?([A-Za-z_0-9]+)", text)) - {"dirname", "git", "id"}

@@ -19,6 +19,7 @@ from llm_server import (
     usage,
 )
 from llm_server.parts import interleaved, letters
+from support.each_row import each_row
 
 HELLO = [{"role": "user", "content": [{"text": "Hello"}]}]
 PROFILE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
@@ -146,7 +147,7 @@ AZURE = {
 """`tests/providers/test_azure.py` has the same rows for us."""
 
 
-@pytest.mark.parametrize("proof", AZURE)
+@each_row("proof", AZURE)
 def test_azures_kit_asks_a_deployment(proof: str):
     import openai
 

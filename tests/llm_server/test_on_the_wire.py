@@ -28,6 +28,7 @@ from llm_server.chat_wire import CHAT
 from llm_server.composed import compose, text_of
 from llm_server.parts import each_byte
 from llm_server.reply import Reply
+from support.each_row import each_row
 
 PATHS = {
     "messages": "/v1/messages",
@@ -132,7 +133,7 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("route", ARGUMENTS)
+@each_row("route", ARGUMENTS)
 def test_the_arguments_of_an_odd_call_are_sent_unchanged(route: str):
     skipped = ("interleaved", "giant-argument")
     calls = {name: parts for name, parts in ODD_CALLS.items() if name not in skipped}

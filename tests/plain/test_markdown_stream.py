@@ -2,12 +2,12 @@
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.text.terminal_text import Paint, harmless
 from rookery.plain.markdown_stream import MAX_HELD_ROWS, MarkdownStream
+from support.each_row import each_row
 
 WIDTH = 60
 
@@ -32,7 +32,7 @@ def code(text: str) -> str:
     return f"\x1b[36m{text}\x1b[0m"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("plain words", "plain words"),

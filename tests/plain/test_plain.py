@@ -51,6 +51,7 @@ from rookery.core.limits import FailureKind
 from rookery.core.text.terminal_text import gap
 from rookery.plain.display import PlainDisplay
 from rookery.plain.screen import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, Screen
+from support.each_row import each_row
 
 NOTED = "  queued for the model's next step"
 BUSY = FailureKind.BUSY
@@ -101,7 +102,7 @@ CALLS = AssistantSpoke(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "lines", "last"),
     [
         ([*SAID, OFFERED, DONE], [], "It is 4."),
@@ -138,7 +139,7 @@ NO_ENTRY = json.dumps({"status": "denied", "feedback": "use b.txt\ninstead"})
 MISSING = json.dumps({"status": "error", "message": "No such file: a.py."})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "lines"),
     [
         ([text("Hello "), text("there."), spoke()], ["Hello there."]),
@@ -307,7 +308,7 @@ def test_a_slightly_long_output_is_shown_in_full():
     assert lines[1:] == [f"  {n}" for n in range(1, OUTPUT_LINES + LAST_LINES + 1)]
 
 
-@pytest.mark.parametrize("size", [1, 250, 300, 4000])
+@each_row("size", [1, 250, 300, 4000])
 def test_a_very_long_line_is_cut(size: int):
     pieces = [output("x" * size) for _ in range(3000 // size + 1)]
     text = shown(started("Run x"), *pieces, output("\nnext\n"), finished(code=0))

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.plain.keyboard import TimedLine, TypedLine
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +18,7 @@ def typed(*pieces: str) -> tuple[TypedLine, str, str]:
     return line, "".join(shown), left
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "result", "left"),
     [
         pytest.param("yes\n", TimedLine("yes"), "", id="enter-returns-the-buffer"),

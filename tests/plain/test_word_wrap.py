@@ -3,12 +3,12 @@
 import re
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.text.terminal_text import cells_of
 from rookery.plain.screen import WordWrap
+from support.each_row import each_row
 
 WIDTH = 20
 
@@ -43,7 +43,7 @@ def wrapped(*pieces: str, width: int = WIDTH) -> list[str]:
     return seen("".join(wrap.add(piece, width) for piece in pieces), width)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pieces", "lines"),
     [
         (["one two three four five"], ["one two three four", "five"]),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
 from rookery.platform.paths import FileRules, file_pattern
+from support.each_row import each_row
 
 MEANS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "*.log": (("deep/x.log",), ("x.logs",)),
@@ -45,12 +46,12 @@ def test_a_line_means_what_it_means_to_git():
         assert [path for path in others if rules.cover(path)] == [], line
 
 
-@pytest.mark.parametrize("line", ["", "   ", "# x", "\r"])
+@each_row("line", ["", "   ", "# x", "\r"])
 def test_a_line_may_say_nothing(line: str):
     assert file_pattern(line) is None
 
 
-@pytest.mark.parametrize("line", ["[a", "x[]", "x\\", "[z-a]", "!", "/", "a//b", "a" * 5000])
+@each_row("line", ["[a", "x[]", "x\\", "[z-a]", "!", "/", "a//b", "a" * 5000])
 def test_a_faulty_line_is_refused_and_passed_over_in_a_file(line: str):
     with pytest.raises(ValueError, match="it"):
         file_pattern(line)

@@ -15,6 +15,7 @@ from rookery.commands.program_tables import readers
 from rookery.engine.ports.actions import Pipeline, Plain, PlainCommand
 from rookery.platform.own_programs import git_hardening, hardened
 from rookery.sandbox.launcher import plain_argv
+from support.each_row import each_row
 
 GIT = shutil.which("git") or "/usr/bin/git"
 
@@ -270,7 +271,7 @@ def test_programs_that_show_differences_are_blanked_by_name(repository: Path):
         mark.unlink()
 
 
-@pytest.mark.parametrize("name", ["git status", "git reflog", "git reflog show"])
+@each_row("name", ["git status", "git reflog", "git reflog show"])
 def test_commands_that_would_run_diff_programs_are_not_auto_approved(name: str):
     patches = {"-v", "--verbose", "-p", "-u", "--patch", "--patch-with-stat", "-U+NUM", "--cc"}
     assert not patches & set(readers()[name].flags.split())

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from rookery.core.modes import BUILT_IN, Group, Mode, find_mode
 from rookery.prompting.modes import FoundModes, ModeFiles, load_modes
 from support.config_folders import ConfigBench
+from support.each_row import each_row
 
 FULL = """\
 customModes:
@@ -79,12 +80,12 @@ def test_editor_variations_of_a_mode_file_are_accepted(text: str):
     assert (mode.slug, mode.groups) == ("a", (Group("read"),))
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "customModes: []\n", "customModes:\n"])
+@each_row("text", ["", "# nothing\n", "customModes: []\n", "customModes:\n"])
 def test_a_mode_file_may_be_empty(text: str):
     assert load_modes(text, "user") == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         ("customModes: [", "line 1"),
@@ -220,7 +221,7 @@ def test_a_mode_file_that_links_out_of_the_workspace_is_not_read(bench: ConfigBe
     assert "points outside the workspace" in found.problems[0]
 
 
-@pytest.mark.parametrize("group", ["read", "command", "mcp"])
+@each_row("group", ["read", "command", "mcp"])
 def test_a_file_pattern_that_cannot_be_enforced_is_refused(group: str):
     entry = f"{{slug: docs, name: D, roleDefinition: r, groups: [[{group}, {{fileRegex: a}}]]}}"
     with pytest.raises(ValueError, match=f"fileRegex for the group {group}"):

@@ -12,6 +12,7 @@ from rookery.prompting.other_agents import scoped
 from rookery.prompting.rules import PROJECT_FILES, USER_FILES, RuleFiles
 from rookery.prompting.skills_and_commands import CommandFiles, SkillFiles
 from support.config_folders import ConfigBench
+from support.each_row import each_row
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_hostile_rules_files_are_cut_refused_or_spelled_out(bench: ConfigBench):
     assert "invisible characters" in told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("head", "always", "globs", "description"),
     [
         ("alwaysApply: true\nglobs: *.ts", True, ("*.ts",), ""),
@@ -218,7 +219,7 @@ def test_commands_of_other_agents_come_after_ours(bench: ConfigBench):
     assert set(commands(bench, other_agents=False)) == {"fix"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "arguments", "sent"),
     [
         ("Fix $ARGUMENTS now.", "issue 7", "Fix issue 7 now."),

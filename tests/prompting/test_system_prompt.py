@@ -9,6 +9,7 @@ from rookery.core.modes import BUILT_IN, Mode
 from rookery.engine.ports.model import ToolSpec
 from rookery.prompting.system_prompt import MODES, system_prompt
 from rookery.tools.registry import all_tools, essential_specs, offered
+from support.each_row import each_row
 
 TOOLS = (
     "read_file",
@@ -102,7 +103,7 @@ def test_the_prompt_contains_no_date():
     assert not re.search(r"\d", prompt())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "words"),
     [
         ("edit", "Read a file before you change it."),

@@ -44,6 +44,7 @@ from rookery.protocol.codec import (
     query_from_json,
     query_to_json,
 )
+from support.each_row import each_row
 
 SAMPLES: dict[Any, Any] = {
     str: 'ä\n"x"\u2028',
@@ -141,7 +142,7 @@ def test_blocks_keep_their_kinds_and_order():
     assert event_from_json(event_to_json(event)) == event
 
 
-@pytest.mark.parametrize(("text", "kept"), [("a\ud800b", "a\ufffdb"), ("\ud83d\ude00", "😀")])
+@each_row(("text", "kept"), [("a\ud800b", "a\ufffdb"), ("\ud83d\ude00", "😀")])
 def test_lone_surrogates_do_not_prevent_a_fact_from_being_written(text: str, kept: str):
     call = ToolCall(id="c1", name="edit", arguments={"s": [text]})
     facts = [
@@ -167,7 +168,7 @@ def test_an_unknown_field_of_a_known_fact_is_ignored():
     assert event.fact == TaskReopened()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         b"",
@@ -190,7 +191,7 @@ def test_an_invalid_event_is_refused(text: bytes):
         event_from_json(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [{}, {"kind": "dance"}, {"kind": "cancel"}, {"kind": "rewind", "task_id": "t", "to": "x"}],
 )

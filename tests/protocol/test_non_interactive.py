@@ -23,6 +23,7 @@ from rookery.protocol.outcomes import (
     Unattended,
     leave_at_failure,
 )
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -158,7 +159,7 @@ async def test_no_question_waits_for_an_answer(kind: AskKind):
         assert await Unattended()(asked(kind))
 
 
-@pytest.mark.parametrize("kind", FailureKind)
+@each_row("kind", FailureKind)
 def test_with_exit_on_error_the_first_failure_ends_the_run(kind: FailureKind):
     leave = leave_at_failure(failed(kind))
     if kind in (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY):

@@ -48,6 +48,7 @@ from rookery.protocol.client_commands import (
 )
 from rookery.protocol.slash_words import ALIASES, ANSWERS
 from rookery.tui.own_commands import COMMANDS
+from support.each_row import each_row
 
 KNOWN = Vocabulary(commands=[("init", "Look around")], modes=("code", "ask"))
 
@@ -71,7 +72,7 @@ def test_a_mode_is_switched_by_name_or_the_modes_are_listed():
         assert reported.words.endswith("one of: code, ask.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "like"),
     [
         ("/compact", "/condense"),
@@ -179,14 +180,14 @@ def answer(ask_id: str, reply: str) -> LineOutcome:
     return LineOutcome(commands=(Answer(task_id="t", ask_id=ask_id, reply=reply),))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line", ["", "yes", "undo", "/", "/usr/bin is full", "/ undo", "see /undo", "/UNDO", "/a.b"]
 )
 def test_any_other_line_goes_to_the_model(line: str):
     assert watching(opened(), *step("c1", "Edit a")).handle(line) is None
 
 
-@pytest.mark.parametrize("line", ["/undoit", "/undp now"])
+@each_row("line", ["/undoit", "/undp now"])
 def test_a_mistyped_command_is_not_sent_and_similar_ones_are_named(line: str):
     name = line.split()[0]
     words = f"No such command: {name}. Known: /undo. /help lists all."
@@ -197,7 +198,7 @@ def test_a_file_path_is_not_a_command():
     assert watching(opened()).handle("/tmp is full") is None
 
 
-@pytest.mark.parametrize("line", ["/help", "  /help  ", "/help me"])
+@each_row("line", ["/help", "  /help  ", "/help me"])
 def test_help_lists_every_command(line: str):
     assert watching().handle(line) == LineOutcome(words=HELP)
     for name in ("/undo", "/rewind", "/files", "/bg", "/stop", "/model", "/approve", "/queue"):
@@ -221,7 +222,7 @@ class TestUndoAndRewind:
         slash = watching(opened(), *step("c1", "Edit a", at=2), restored)
         assert slash.handle("/undo").words.startswith("Nothing to undo")
 
-    @pytest.mark.parametrize("facts", [[], [opened()], [opened(), *step("c", "x", changed=False)]])
+    @each_row("facts", [[], [opened()], [opened(), *step("c", "x", changed=False)]])
     def test_without_a_change_there_is_nothing_to_undo(self, facts: list[Fact]):
         assert watching(*facts).handle("/undo") == LineOutcome(
             words="Nothing to undo: no step is left that changed files."
@@ -233,7 +234,7 @@ class TestUndoAndRewind:
         assert slash.handle("/rewind   5 ") == back(5)
         assert slash.handle("/files 2") == back(2, words=False)
 
-    @pytest.mark.parametrize("line", ["/rewind", "/rewind 0", "/rewind 6", "/rewind -1"])
+    @each_row("line", ["/rewind", "/rewind 0", "/rewind 6", "/rewind -1"])
     def test_without_a_valid_number_the_points_are_listed(self, line: str):
         long = "Edit " + "x" * 100 + "\nand more"
         slash = watching(opened("first\nsecond"), *step("c1", long))
@@ -299,7 +300,7 @@ class TestCommands:
     def test_a_background_command_cannot_be_sent_to_the_background_again(self):
         assert watching(opened(), detached("c1")).handle("/bg") == NOTHING_RUNS
 
-    @pytest.mark.parametrize("line", ["/bg", "/stop"])
+    @each_row("line", ["/bg", "/stop"])
     def test_a_command_that_has_just_started_counts_as_running(self, line: str):
         slash = watching(opened(), detached("c1"), *began("c2"))
         received = slash.handle(line)
@@ -333,7 +334,7 @@ class TestChoices:
 
     MODELS = Vocabulary(models=[("anthropic", "claude-x"), ("openai", "gpt-x")])
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("line", "provider", "model"),
         [
             ("/model gpt-x", "openai", "gpt-x"),
@@ -401,7 +402,7 @@ class TestQueue:
             assert reported
             assert reported.commands == ()
 
-    @pytest.mark.parametrize(
+    @each_row(
         "over",
         [RequestStarted(request_id="r", model="m"), QueueEdited(message_id="one", text=None)],
     )
@@ -424,7 +425,7 @@ class TestQueue:
         )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "wrong"),
     [
         ("/int the tests", "No such command: /int. Known: /init."),

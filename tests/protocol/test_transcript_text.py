@@ -16,6 +16,7 @@ from rookery.protocol.transcript_text import (
     fenced,
     passages,
 )
+from support.each_row import each_row
 
 PLAIN = Paint(False)
 
@@ -77,7 +78,7 @@ def test_each_row_is_written_according_to_its_kind(row: Message, reported: Trans
     assert passage == reported
 
 
-@pytest.mark.parametrize(
+@each_row(
     "row",
     [
         say(2, "api_req_started", '{"model": "m"}'),

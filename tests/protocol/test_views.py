@@ -23,6 +23,7 @@ from rookery.core.facts import (
 from rookery.core.folds.view import PARTS, View, see
 from rookery.protocol.codec import answer_to_json
 from rookery.protocol.relay import PIECE, changes_in_pieces, row_of
+from support.each_row import each_row
 from support.protocol_hosts import Logs, caller
 
 
@@ -102,7 +103,7 @@ def test_applied_updates_equal_the_view(stream: Sequence[Fact], sent: list[bool]
             same(drawn, view)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "begin"),
     [("write_to_file", '{"path":"a.txt","content":"'), ("execute_command", '{"command":"')],
 )

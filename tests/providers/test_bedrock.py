@@ -16,6 +16,7 @@ from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import bedrock
 from rookery.providers.catalogue import find_model, known_models, takes_budget
 from rookery.providers.wire_format import IMAGE_LEFT_OUT, decode_event, encode_body
+from support.each_row import each_row
 from support.talks import READ, model, talks, text, user
 
 PICTURE = Image(media_type="image/jpg", data="aGk=")
@@ -163,7 +164,7 @@ def test_earlier_calls_come_with_their_tools():
     assert "toolConfig" not in bedrock.body(ModelRequest(system="", turns=TALK[:1]), CLAUDE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "effort", "fields"),
     [
         ("us.anthropic.claude-opus-4-6-v1", "unspecified", {"thinking": "adaptive"}),
@@ -197,7 +198,7 @@ def test_no_history_of_ours_is_refused(converse: Any, talk: list[Turn]):
         assert roles[1::2] == ["assistant"] * len(roles[1::2])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "anthropic.claude-sonnet-4-5",
@@ -215,7 +216,7 @@ def test_claude_is_known_by_its_ids_at_amazon(name: str):
     assert takes_budget(at_home)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "window"),
     [
         ("us.anthropic.claude-opus-4-6-v1", 1_000_000),

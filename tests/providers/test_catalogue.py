@@ -7,9 +7,10 @@ from rookery.core.facts import Usage
 from rookery.engine.ports.model import ModelInfo
 from rookery.errors import SettingsError
 from rookery.providers.catalogue import cost, find_model, known_models, parameters_in_name
+from support.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "billions"),
     [
         ("qwen2.5-coder:1.5b", 1.5),
@@ -78,7 +79,7 @@ def test_user_settings_for_a_model_take_precedence():
         find_model("anthropic", "claude-sonnet-5-5", {"windw": 9})
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai", "openrouter", "vllm", "gemini"])
+@each_row("provider", ["anthropic", "openai", "openrouter", "vllm", "gemini"])
 def test_every_listed_model_is_well_formed(provider: str):
     for name in known_models(provider):
         info = find_model(provider, name, {})
@@ -90,7 +91,7 @@ SONNET = find_model("anthropic", "claude-sonnet-5-5", {})
 HAIKU = find_model("anthropic", "claude-haiku-5-5", {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "usage", "dollars"),
     [
         (SONNET, Usage(), 0.0),

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from rookery.core.blocks import Text
@@ -12,6 +11,7 @@ from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import anthropic, openai, responses
 from rookery.providers.catalogue import find_model
 from rookery.providers.vendors import VENDORS, Vendor, vendor_of
+from support.each_row import each_row
 from support.provider_validators import validate_anthropic, validate_chat, validate_responses
 
 REQUEST = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Go."),))])
@@ -25,7 +25,7 @@ def said(body: dict[str, Any]) -> dict[str, Any]:
     return {name: body[name] for name in OF_THINKING if name in body}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("effort", "sent"),
     [
         ("unspecified", {"thinking": ADAPTIVE}),
@@ -44,7 +44,7 @@ def test_anthropic_takes_an_effort_beside_adaptive_thinking(effort: Effort, sent
     assert said(body) == sent
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("effort", "budget"),
     [
         ("unspecified", 0),
@@ -71,7 +71,7 @@ def test_a_budget_that_would_not_fit_is_not_sent():
     assert said(anthropic.body(REQUEST, small, "high")) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("vendor", "effort", "sent"),
     [
         ("openai", "unspecified", {}),
@@ -112,7 +112,7 @@ def test_chat_sends_the_effort_in_the_vendors_form(
     assert said(body) == sent
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("effort", "sent"),
     [
         ("unspecified", {"summary": "auto"}),
@@ -126,7 +126,7 @@ def test_responses_send_the_effort_in_the_reasoning_field(effort: Effort, sent: 
     assert said(body) == {"reasoning": sent}
 
 
-@pytest.mark.parametrize("effort", EFFORTS)
+@each_row("effort", EFFORTS)
 def test_a_model_without_reasoning_is_sent_no_effort(effort: Effort):
     assert said(anthropic.body(REQUEST, PLAIN, effort)) == {}
     assert said(responses.body(REQUEST, PLAIN, effort)) == {}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from llm_server.converse_wire import frame
 from rookery.providers.bedrock import FrameReader
 from rookery.providers.wire_format import DamagedEvent, OversizedEvent, decode_event
+from support.each_row import each_row
 
 PLENTY = 1 << 20
 
@@ -88,7 +89,7 @@ def test_headers_of_every_type_are_passed_over():
     assert read(sealed(headers)) == [{"ping": {}}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "name", "payload", "event"),
     [
         ("event", "ping", b"", {"ping": {}}),
@@ -115,7 +116,7 @@ def test_an_error_of_the_framing_is_an_event():
     assert read(sealed(headers, b"")) == [{"error": {"code": "Oops", "message": "It broke"}}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     [b"\x05", b"\x01a", b"\x01a\x07", b"\x01a\x07\x00\x09abc", b"\x01a\x63", b"\x01a\x09short"],
 )

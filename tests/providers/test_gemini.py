@@ -22,6 +22,7 @@ from rookery.engine.ports.model import (
 )
 from rookery.providers import gemini
 from rookery.providers.catalogue import find_model
+from support.each_row import each_row
 from support.provider_validators import validate_gemini
 
 NEW = find_model("gemini", "gemini-3.5-flash", {})
@@ -207,7 +208,7 @@ def test_googles_sdk_understands_every_part_of_a_request():
     assert config.thinking_config.thinking_level == "HIGH"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kept", "sent"),
     [
         ("nonsense", [{"text": "Short."}]),
@@ -246,7 +247,7 @@ def test_calls_without_ids_get_different_ids():
     assert first.id != second.id
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "effort", "sent"),
     [
         (NEW, "unspecified", {"includeThoughts": True}),

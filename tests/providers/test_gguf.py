@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.providers.gguf import GgufHeader, NotGguf, parse_header, read_header
+from support.each_row import each_row
 from support.timeouts import patience
 from support.tiny_model import (
     CONTEXT,
@@ -38,7 +39,7 @@ def test_a_header_describes_the_model(tmp_path: Path):
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("more", "billions"),
     [
         ({}, 0.000032032),
@@ -63,7 +64,7 @@ def test_memory_of_a_token_counts_the_heads_that_are_shared():
     assert parse_header(header(facts(more), [])).token_bytes == 28 * 2 * (128 + 128) * 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "problem"),
     [
         (b"", "not a GGUF file"),
@@ -82,7 +83,7 @@ def _pairs(count: int, *reported: bytes) -> bytes:
     return b"GGUF" + struct.pack("<IQQ", 3, 0, count) + b"".join(reported)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         _pairs(HUGE),

@@ -33,6 +33,7 @@ from rookery.providers.http_response import (
     ResponseReader,
 )
 from rookery.providers.registry import OpenProvider, open_provider
+from support.each_row import each_row
 from support.self_signed import self_signed
 
 pytestmark = pytest.mark.anyio
@@ -138,7 +139,7 @@ def test_what_follows_a_compressed_body_is_not_collected():
     assert collected < 2 * MIB
 
 
-@pytest.mark.parametrize(
+@each_row(
     "response",
     [
         b"SSH-2.0-OpenSSH_9.2\r\n\r\n",

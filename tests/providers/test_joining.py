@@ -14,11 +14,12 @@ from rookery.engine.ports.model import (
 )
 from rookery.errors import ProviderError
 from rookery.providers.listener import joined
+from support.each_row import each_row
 
 STOP = StopChunk(StopReason.END)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "received"),
     [
         pytest.param([], [], id="nothing"),
@@ -44,7 +45,7 @@ def test_neighbours_of_one_kind_become_one(said: list[Chunk], received: list[Chu
     assert list(joined(said)) == received
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         pytest.param([TextChunk("a"), ThinkingChunk("b")], id="words and reasoning"),

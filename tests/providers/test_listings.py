@@ -32,6 +32,7 @@ from rookery.providers.model_cache import (
     read_lists,
 )
 from rookery.providers.registry import KEY_VARIABLES, PROVIDERS
+from support.each_row import each_row
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "model_lists.yaml"
 SHAPES = yaml.safe_load(VECTORS.read_text(encoding="utf-8"))
@@ -157,7 +158,7 @@ def test_odd_entries_are_left_out():
     assert read_list({"data": [*ODD_ROWS, {"id": "m"}]}) == (ListedModel(id="m"),)
 
 
-@pytest.mark.parametrize("odd", ODD_FACTS)
+@each_row("odd", ODD_FACTS)
 def test_a_fact_of_the_wrong_type_counts_as_missing(odd: dict[str, Any]):
     assert read_list({"data": [{"id": "m", **odd}]}) == (ListedModel(id="m"),)
 

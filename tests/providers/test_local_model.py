@@ -29,6 +29,7 @@ from rookery.providers.local_model import (
 )
 from rookery.providers.model_files import context_for
 from rookery.providers.registry import OpenProvider, open_provider
+from support.each_row import each_row
 from support.tiny_model import CONTEXT, SENTENCE, tiny_model
 
 pytestmark = pytest.mark.anyio
@@ -210,7 +211,7 @@ async def test_without_the_runtime_the_error_names_the_package(
         open_provider("local", model=str(file))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("trained", "token_bytes", "memory", "context"),
     [
         (131_072, 28_672, 16 * GIB, 32_768),
@@ -234,7 +235,7 @@ def test_the_settings_say_more_than_the_file(file: Path):
     assert (info.window, info.parameters, info.max_output) == (1024, 7.0, 256)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("progress", "what"),
     [
         ({"total": 200, "processed": 86, "time_ms": 1500}, ["Reading the prompt: 43 %"]),

@@ -13,6 +13,7 @@ from rookery.providers.registry import (
     is_loopback,
     open_provider,
 )
+from support.each_row import each_row
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +43,7 @@ async def test_a_server_on_this_machine_needs_no_key(url: str):
     await open_provider("anthropic", model="m", base_url=url).aclose()
 
 
-@pytest.mark.parametrize("url", ["api.example.com", "ftp://x/y", "http://", "http://h:99999/v1"])
+@each_row("url", ["api.example.com", "ftp://x/y", "http://", "http://h:99999/v1"])
 def test_an_invalid_address_is_refused(url: str):
     with pytest.raises(SettingsError, match="is not a base URL"):
         open_provider("openai", model="m", base_url=url, api_key="k")
@@ -81,7 +82,7 @@ async def test_a_list_that_no_certificates_can_be_found_for_is_a_failure(
     assert "SSL_CERT_FILE" in answer.failure
 
 
-@pytest.mark.parametrize("key", ["k\ney", "schlüssel", "k\x00y"])
+@each_row("key", ["k\ney", "schlüssel", "k\x00y"])
 def test_a_malformed_key_is_refused_and_not_shown(key: str):
     with pytest.raises(SettingsError, match="Copy it again") as caught:
         open_provider("openai", model="m", api_key=key)
@@ -131,7 +132,7 @@ def test_a_provider_loads_its_own_wire_and_no_other():
         assert loaded == SHARED | own, name
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "local"),
     [
         ("http://localhost:1234/v1", True),

@@ -16,6 +16,7 @@ from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import anthropic, gemini, openai, responses
 from rookery.providers.vendors import vendor_of
 from rookery.providers.wire_format import IMAGE_LEFT_OUT, decode_event, encode_body, safe_id
+from support.each_row import each_row
 from support.provider_validators import (
     validate_anthropic,
     validate_chat,
@@ -163,7 +164,7 @@ def test_a_model_that_does_not_reason_is_not_asked_for_its_reasoning():
     assert "reasoning" not in body
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("vendor", "name"),
     [("openai", "max_completion_tokens"), ("openrouter", "max_tokens"), ("vllm", "max_tokens")],
 )
@@ -276,7 +277,7 @@ def test_responses_are_sent_images_in_turns_and_in_outputs():
     assert body["input"][-1]["output"] == [{"type": "input_text", "text": "A picture."}, image]
 
 
-@pytest.mark.parametrize("translate", [anthropic.body, chat, responses.body, gemini.body])
+@each_row("translate", [anthropic.body, chat, responses.body, gemini.body])
 def test_a_model_without_vision_gets_a_note_about_the_image(translate: Any):
     body = str(translate(asked(*SHOWN), BLIND))
     assert "aGk=" not in body
@@ -324,7 +325,7 @@ def test_a_reasoning_model_is_asked_to_reason():
     assert body["thinking"] == {"type": "adaptive", "display": "summarized"}
 
 
-@pytest.mark.parametrize("call_id", ["call:7/ü \n<x>", "call_" + "0" * 400, "", "\ud83d"])
+@each_row("call_id", ["call:7/ü \n<x>", "call_" + "0" * 400, "", "\ud83d"])
 def test_an_odd_id_becomes_a_safe_one_on_both_sides(call_id: str):
     talk = (
         user(text("Go.")),

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.providers.wire_format import EventReader, OversizedEvent, decode_event, encode_body
+from support.each_row import each_row
 
 PLENTY = 1 << 20
 
@@ -52,7 +53,7 @@ def test_any_json_that_is_sent_arrives(texts: list[str], newline: str):
     assert [decode_event(data) for data in read(stream)] == clean
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stream", "events"),
     [
         (b"data: a\n\ndata: b\n\n", [b"a", b"b"]),
@@ -70,7 +71,7 @@ def test_a_stream_holds_these_events(stream: bytes, events: list[bytes]):
     assert read(stream) == events
 
 
-@pytest.mark.parametrize("size", [101, 10_000])
+@each_row("size", [101, 10_000])
 def test_an_event_longer_than_the_limit_is_refused(size: int):
     with pytest.raises(OversizedEvent):
         read(b"data: " + b"x" * size + b"\n\n", longest=100)
@@ -84,7 +85,7 @@ def test_an_event_as_long_as_the_limit_is_read():
     assert read(b"data: " + b"x" * 92 + b"\n\n", longest=100) == [b"x" * 92]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "value"),
     [
         (b'{"a": "caf\xe9"}', {"a": "caf\ufffd"}),
@@ -97,7 +98,7 @@ def test_invalid_utf8_is_replaced(data: bytes, value: object):
     assert decode_event(data) == value
 
 
-@pytest.mark.parametrize("data", [b"<html>", b"{", b"[" * 100_000, b"{}{}"])
+@each_row("data", [b"<html>", b"{", b"[" * 100_000, b"{}{}"])
 def test_invalid_json_is_a_value_error(data: bytes):
     with pytest.raises(ValueError, match=r".+"):
         decode_event(data)

@@ -16,6 +16,7 @@ from rookery.providers.catalogue import find_model
 from rookery.providers.openai import ChatReading
 from rookery.providers.registry import PROVIDERS
 from rookery.providers.vendors import BY_MODEL, VENDORS, vendor_of
+from support.each_row import each_row
 from support.provider_validators import validate_chat
 
 PICTURE = Image(media_type="image/png", data="aGk=")
@@ -67,7 +68,7 @@ def test_mistral_is_not_sent_fields_that_it_refuses():
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("request_", "last"),
     [
         (talk(Text(text="Hurry.")), {"role": "tool", "content": "A\n\nHurry."}),
@@ -90,7 +91,7 @@ def test_mistral_never_gets_the_user_right_after_a_result():
     assert ("tool", "user") not in set(pairwise(roles))
 
 
-@pytest.mark.parametrize("provider", ["deepseek", "moonshot", "zai", "fireworks"])
+@each_row("provider", ["deepseek", "moonshot", "zai", "fireworks"])
 def test_reasoning_content_goes_back_with_the_call(provider: str):
     spoken = sent(provider, talk(), thinking=True)["messages"][2]
     assert spoken["reasoning_content"] == "It is short."
@@ -106,12 +107,12 @@ def _without_reasoning(turns: Any) -> list[Turn]:
     ]
 
 
-@pytest.mark.parametrize("provider", ["openai", "groq", "mistral", "xai", "cerebras", "ollama"])
+@each_row("provider", ["openai", "groq", "mistral", "xai", "cerebras", "ollama"])
 def test_other_servers_get_no_reasoning_back(provider: str):
     assert "It is short." not in str(sent(provider, talk(), thinking=True))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("provider", "model", "field"),
     [
         ("openai", "gpt-6.1-sol", "max_completion_tokens"),
@@ -163,7 +164,7 @@ def test_reasoning_of_mistral_is_read_from_its_parts():
     assert [chunk.text for chunk in chunks if hasattr(chunk, "text")] == ["Hm.", "Yes."]
 
 
-@pytest.mark.parametrize("provider", sorted(VENDORS))
+@each_row("provider", sorted(VENDORS))
 def test_turns_of_the_last_request_are_sent_as_if_they_were_new(provider: str):
     info = ModelInfo(id="anthropic/m", provider=provider, thinking=True)
     vendor, repeated = vendor_of(info), openai.RepeatedTurns()

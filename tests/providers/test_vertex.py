@@ -19,6 +19,7 @@ from rookery.providers import vertex
 from rookery.providers.catalogue import find_model
 from rookery.providers.registry import BASE_URLS, open_provider
 from rookery.providers.vertex import GoogleTokens, address, credentials_file, has_credentials
+from support.each_row import each_row
 from support.token_server import TokenServer
 
 HOME = "/v1/projects/p-1/locations/us-east5/publishers/google"
@@ -33,7 +34,7 @@ def _no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("location", "host"),
     [
         ("", "aiplatform.googleapis.com"),
@@ -50,7 +51,7 @@ def test_the_address_follows_from_project_and_location(location: str, host: str)
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "sentence"),
     [
         ({}, "Set GOOGLE_CLOUD_PROJECT"),

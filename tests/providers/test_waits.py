@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from rookery.providers.provider_errors import retry_delay
+from support.each_row import each_row
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "seconds"),
     [
         ({}, None),

@@ -11,6 +11,7 @@ from rookery.core.folds.history import Turn
 from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import anthropic, gemini, openai, responses
 from rookery.providers.vendors import VENDORS
+from support.each_row import each_row
 from support.provider_validators import (
     validate_anthropic,
     validate_chat,
@@ -43,7 +44,7 @@ def spoil(body: dict[str, Any], change: Callable[[Any], object], key: str) -> di
     return copy
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         lambda m: m.pop(0),
@@ -67,7 +68,7 @@ def test_messages_that_would_be_refused_are_noticed(change: Callable[[Any], obje
         validate_anthropic(spoil(MESSAGES, change, "messages"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         lambda m: m.pop(1),
@@ -91,7 +92,7 @@ def test_chats_that_would_be_refused_are_noticed(change: Callable[[Any], object]
         validate_chat(spoil(CHAT, change, "messages"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         lambda i: i.pop(2),
@@ -109,7 +110,7 @@ def test_inputs_that_would_be_refused_are_noticed(change: Callable[[Any], object
         validate_responses(spoil(RESPONSES, change, "input"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         lambda c: c.pop(0),

@@ -42,6 +42,7 @@ from rookery.platform.user_folders import Places, find_places
 from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import words_of
 from rookery.storage.verify import verify
+from support.each_row import each_row
 from support.journal_writer import numbered, sample_facts, store, write_all
 from support.timeouts import patience
 
@@ -511,7 +512,7 @@ def test_verify_names_what_is_wrong_on_disk(tmp_path: Path):
     assert verify(folder) == ["The journal cannot be read (No such file or directory)."]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "words"),
     [
         ('{"tool": "readFile", "path": "a.py", "reason": "look"}', "a.py\nlook"),

@@ -11,6 +11,7 @@ from rookery.core.settings_reference import Key
 from rookery.errors import SettingsError
 from rookery.storage.settings_edits import change_settings, with_value, without
 from support.access_lists import restrict, still_restricted
+from support.each_row import each_row
 
 FILE = Path("settings.toml")
 TEXT = """\
@@ -75,7 +76,7 @@ INLINE = 'ui = {colour = "x", oneshot = true}\n'
 BELOW_A_TEXT = 'mode = """\n[ui]\n"""\n[ui]\ncolour = "x"\n'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "key", "after"),
     [
         ("", ("mode",), 'mode = "x"\n'),

@@ -1,6 +1,5 @@
 """Events become spans with the names and attributes of the conventions."""
 
-import pytest
 from msgspec.structs import replace
 
 from rookery.core.blocks import Text, ToolCall
@@ -24,6 +23,7 @@ from rookery.core.facts import (
 from rookery.core.limits import FailureKind
 from rookery.telemetry.otlp import Metrics
 from rookery.telemetry.spans import LONGEST_TEXT, SpanLink, TaskSpans, TraceSpan
+from support.each_row import each_row
 from support.sample_logs import log
 
 SECRET = "the password is hunter2"
@@ -104,7 +104,7 @@ def test_what_was_written_is_included_only_with_content():
     assert len(cut) == LONGEST_TEXT + 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "shown"),
     [("/home/ada/client-x/small.gguf", "small.gguf"), ("qwen/qwen3:free", "qwen/qwen3:free")],
 )

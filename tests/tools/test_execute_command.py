@@ -27,6 +27,7 @@ from rookery.tools.commands import ExecuteCommand
 from rookery.tools.programs import command_watch
 from rookery.tools.programs.command_watch import OFFER_SECONDS_WITH_OUTPUT
 from rookery.workspace.terminal import AsItIsLauncher, Terminal
+from support.each_row import each_row
 from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
@@ -80,7 +81,7 @@ async def test_a_finished_command_reports_directory_status_and_output(tmp_path: 
     assert shown(bench) == "one\ntwo"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("end", "words"),
     [
         (CommandEnd(exit_code=0), "Exit code: 0"),

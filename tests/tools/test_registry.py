@@ -24,6 +24,7 @@ from rookery.engine.ports.tool import Tool
 from rookery.errors import Denied
 from rookery.tools.registry import all_tools
 from support.canaries import tree
+from support.each_row import each_row
 from support.stage import Stage, call, finish
 from support.tool_workspace import Bench
 
@@ -87,7 +88,7 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_row("name", CALLS)
 def test_every_tool_has_a_test_call(name: str):
     msgspec.convert(CALLS[name], all_tools()[name].arguments)
     assert CALLS[name], "give one of its arguments in ARGUMENTS"

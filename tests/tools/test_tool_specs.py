@@ -9,6 +9,7 @@ import pytest
 from rookery.core.tool_traits import traits_of
 from rookery.engine.ports.model import ToolSpec
 from rookery.tools.registry import all_tools, compact_spec, essential_specs, offered, spec_of
+from support.each_row import each_row
 
 SOURCE = Path(__file__).parents[2] / "src"
 FILE_TOOLS = ["apply_diff", "edit", "list_files", "read_file", "search_files", "write_to_file"]
@@ -20,7 +21,7 @@ def test_tools_are_found_by_their_modules():
     assert all(tool.name == name for name, tool in tools.items())
 
 
-@pytest.mark.parametrize("name", FILE_TOOLS)
+@each_row("name", FILE_TOOLS)
 def test_a_schema_is_plain_and_closed(name: str):
     spec = spec_of(all_tools()[name])
     text = json.dumps(spec.schema)

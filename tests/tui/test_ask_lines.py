@@ -19,6 +19,7 @@ from rookery.tui.shown_question import (
     title_line,
 )
 from rookery.tui.theme import DARK, THEMES
+from support.each_row import each_row
 from support.tui_scenes import COMMAND, EDIT, FOLLOWUP
 
 LOOK = THEMES[DARK]
@@ -100,7 +101,7 @@ def test_a_panel_leaves_room_for_the_rest_of_the_screen(
     assert room.cramped or room.body >= MIN_BODY_LINES
 
 
-@pytest.mark.parametrize("notes", [0, 3])
+@each_row("notes", [0, 3])
 def test_an_action_gets_as_much_room_as_possible(notes: int):
     action = panel_size(COMMAND, QuestionStep.ANSWER, notes=notes, width=80, height=40)
     other = panel_size(FAILED, QuestionStep.ANSWER, notes=notes, width=80, height=40)

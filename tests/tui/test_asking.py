@@ -15,6 +15,7 @@ from rookery.core.text.terminal_text import approvable
 from rookery.tui.question_page import QuestionStep, body_of, footing_of, has_panel, page_of
 from rookery.tui.rows.lines import all_lines
 from rookery.tui.theme import DARK, THEMES
+from support.each_row import each_row
 from support.tui_scenes import COMMAND, EDIT, FOLLOWUP
 from support.tui_session import play
 
@@ -27,7 +28,7 @@ def shown(asked: Asked, width: int = 60) -> str:
     )
 
 
-@pytest.mark.parametrize("width", [20, 60, 200])
+@each_row("width", [20, 60, 200])
 def test_an_action_is_shown_in_full(width: int):
     long = "x" * 9_000
     command = replace(COMMAND, text=f"echo {long}", notes=(long,))
@@ -62,7 +63,7 @@ def test_the_always_key_is_offered_only_with_a_rule():
     assert EDIT.rule in [line.plain for line in rule]
 
 
-@pytest.mark.parametrize("kind", AskKind)
+@each_row("kind", AskKind)
 def test_every_question_has_a_title_and_those_with_a_panel_have_keys(kind: AskKind):
     asked = Asked(ask_id="a", ask=kind, text="why")
     page = page_of(asked, QuestionStep.ANSWER)

@@ -38,6 +38,7 @@ from rookery.tui.page import attached_line
 from rookery.tui.rows.lines import ShownRow
 from rookery.tui.short_texts import byte_count
 from rookery.tui.theme import DARK, THEMES
+from support.each_row import each_row
 from support.scripted_host import ABOUT
 from support.tui_rows import draw_row
 from support.tui_scenes import COMMAND, EDIT, FOLLOWUP, working
@@ -58,7 +59,7 @@ def image(data: bytes) -> Image:
     return Image(media_type="image/png", data=base64.b64encode(data).decode())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "path"),
     [
         ("/a/shot.png", "/a/shot.png"),
@@ -79,7 +80,7 @@ def test_a_pasted_path_is_recognised_in_any_terminals_notation(text: str, path: 
     assert path in image_paths(text, HOME)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -429,7 +430,7 @@ def test_attachments_that_do_not_fit_are_dropped_from_the_start_of_the_line():
     assert len(attached_line([Attached(name="n" * 99, image=image(png()))], 40).plain) == 40
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("look", ["› look", "  ▣ 1 PNG 2 KB  ▣ 2 PNG 1 KB"]),

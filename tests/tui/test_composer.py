@@ -6,11 +6,12 @@ from textual.app import App, ComposeResult
 
 from rookery.tui.composer import Composer, TriggerText, find_trigger
 from rookery.tui.input_files import InputHistory
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "found"),
     [
         ("/", TriggerText(trigger="/", text="", begin=0)),

@@ -12,6 +12,7 @@ from rookery.tui.app import FullScreen
 from rookery.tui.input_files import DraftFile, InputHistory
 from rookery.tui.task_controller import StartOptions
 from rookery.tui.terminal_driver import early_message
+from support.each_row import each_row
 from support.scripted_host import ScriptedHost
 from support.tui_scenes import completed
 from support.tui_session import play
@@ -49,7 +50,7 @@ def test_drafts_of_running_clients_and_other_folders_are_left_alone(tmp_path: Pa
     assert DraftFile(tmp_path, NAME).take() == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "keys"),
     [
         ("fix it", "fix it"),
@@ -69,7 +70,7 @@ def test_of_early_keys_only_a_single_line_is_sent(typed: str, keys: str):
     assert early_message(typed) == keys
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "command"),
     [
         ({}, ["vi"]),

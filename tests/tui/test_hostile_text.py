@@ -22,6 +22,7 @@ from rookery.tui.screens.shell_screen import ShellScreen
 from rookery.tui.screens.side_screen import TextScrollView
 from rookery.tui.terminal_driver import KeyParser
 from rookery.tui.theme import DARK, THEMES
+from support.each_row import each_row
 from support.tui_scenes import COMMAND, EDIT, FOLLOWUP, asking_about_a_command
 from support.tui_session import play
 
@@ -30,9 +31,7 @@ LOOK = THEMES[DARK]
 UNSEEN = "\x00\x07\x1b\x7f\x9b\xad\u200b\u202e\u2066\ufeff\ue000\udcff\U000e0041\U000f0000"
 
 
-@pytest.mark.parametrize(
-    "reported", ["\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0/0/0\x07", "\x1b[?62;22c"]
-)
+@each_row("reported", ["\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0/0/0\x07", "\x1b[?62;22c"])
 def test_a_late_terminal_reply_is_not_typed(reported: str):
     parser = KeyParser()
     assert list(parser.feed(reported)) == []
@@ -49,14 +48,14 @@ def test_every_character_is_visible_and_counts_as_one(text: str):
     assert not kept & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-@pytest.mark.parametrize("char", ["\ufff0", "\U000e0080", "\U0001d173", "\ue000", "\U000f0000"])
+@each_row("char", ["\ufff0", "\U000e0080", "\U0001d173", "\ue000", "\U000f0000"])
 def test_characters_without_a_glyph_are_spelled_out(char: str):
     key_label = f"<U+{ord(char):04X}>"
     assert plainly_visible(f"a{char}b") == f"a{key_label}b"
     assert approvable(f"a{char}b") == f"a{key_label}b"
 
 
-@pytest.mark.parametrize("tool", [{}, [], 5, "newFileCreated", None])
+@each_row("tool", [{}, [], 5, "newFileCreated", None])
 def test_an_argument_named_tool_is_not_taken_for_the_tool(tool: object):
     reported = json.loads(call_text("mcp", {"tool": tool, "todos": 5}))
     assert reported == {"tool": "mcp", "todos": 5}

@@ -19,6 +19,7 @@ from rookery.tui.rows.lines import ShownRow, all_lines
 from rookery.tui.screens.choice_screens import IntentScreen
 from rookery.tui.status_bars import HeaderFacts, header_line
 from rookery.tui.theme import DARK, THEMES
+from support.each_row import each_row
 from support.tui_bare_app import handler
 from support.tui_intent_scenes import (
     GOVERNED,
@@ -70,7 +71,7 @@ ABOUT = About(workspace="/home/ada/shop", model="anthropic/claude-opus-4.6", mod
 AROUND = HeaderFacts(about=ABOUT, home="/home/ada", intent="INT-001", intent_name="JWT migration")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("width", "reported"),
     [
         (160, "code · INT-001 JWT migration · anthropic/claude-opus-4.6 · ~/shop"),

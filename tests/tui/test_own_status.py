@@ -7,13 +7,14 @@ import pytest
 
 from rookery.core.settings_sections import UiSettings
 from rookery.tui.own_status import StatusFields, branch_of, command_output, filled
+from support.each_row import each_row
 from support.scripted_host import ABOUT
 from support.tui_session import play
 
 FIELDS = StatusFields(model="gpt-5.2", mode="code", cost="$0.10", context="29%", branch="main")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("template", "line"),
     [
         ("{model} · {mode}", "gpt-5.2 · code"),
@@ -31,7 +32,7 @@ def test_what_a_model_or_branch_is_called_cannot_control_the_terminal():
     assert "\x1b" not in filled("{branch}", StatusFields(branch="a\x1b]0;title\x07"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "line"),
     [
         ("cat", '{"model":"gpt-5.2","mode":"code"'),

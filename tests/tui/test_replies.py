@@ -1,7 +1,5 @@
 """How typed text is read as the reply to a question."""
 
-import pytest
-
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
 from rookery.core.commands import Answer, Speak, SwitchMode
@@ -10,6 +8,7 @@ from rookery.tui.followed_tasks import WatchedTask
 from rookery.tui.input_router import can_answer, text_answer, yes_or_no
 from rookery.tui.question_page import APPROVALS, TRIES
 from rookery.tui.session_view import Draft, OpenQuestion
+from support.each_row import each_row
 from support.tui_scenes import COMMAND, FOLLOWUP
 
 PICTURE = Image(media_type="image/png", data="aGk=")
@@ -24,7 +23,7 @@ def of_kind(kind: AskKind) -> OpenQuestion:
     return question(Asked(ask_id="a", ask=kind))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reply"),
     [
         ("y", "yes"),
@@ -42,7 +41,7 @@ def test_only_the_bare_word_approves_or_rejects(text: str, reply: str | None):
         assert yes_or_no(Draft(text=text), of_kind(kind)) == reply
 
 
-@pytest.mark.parametrize("kind", OTHERS)
+@each_row("kind", OTHERS)
 def test_yes_is_plain_text_for_other_questions(kind: AskKind):
     assert yes_or_no(Draft(text="yes"), of_kind(kind)) is None
 
@@ -51,7 +50,7 @@ def test_yes_with_a_picture_does_not_approve():
     assert yes_or_no(Draft(text="yes", images=(PICTURE,)), question(COMMAND)) is None
 
 
-@pytest.mark.parametrize("kind", AskKind)
+@each_row("kind", AskKind)
 def test_pictures_alone_do_not_reject(kind: AskKind):
     assert can_answer(Draft(images=(PICTURE,)), of_kind(kind)) == (kind not in APPROVALS)
     assert can_answer(Draft(text="why"), of_kind(kind))

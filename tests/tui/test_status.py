@@ -13,11 +13,12 @@ from rookery.tui.status_bars import BottomLine, HeaderFacts, context_bar, header
 from rookery.tui.status_updates import activity_text
 from rookery.tui.terminal_driver import light_in
 from rookery.tui.theme import DARK, THEMES
+from support.each_row import each_row
 
 LOOK = THEMES[DARK]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "short"),
     [(0, "0"), (999, "999"), (1_000, "1.0K"), (48_210, "48.2K"), (1_240_000, "1.2M")],
 )
@@ -25,7 +26,7 @@ def test_tokens_have_one_decimal(count: int, short: str):
     assert short_number(count) == short
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("used", "cells", "ink"),
     [(0, 0, "good"), (100_000, 6, "good"), (110_000, 7, "warning"), (160_000, 10, "bad")],
 )
@@ -53,7 +54,7 @@ def test_a_long_wait_shows_its_reason():
     assert activity_text(view) == "Loading m.gguf"
 
 
-@pytest.mark.parametrize("width", [30, 60, 80, 200])
+@each_row("width", [30, 60, 80, 200])
 def test_the_header_fits_and_shows_first_what_matters_most(width: int):
     about = About(workspace="/home/ada/" + "deep/" * 20, model="m" * 30, window=1000, mode="code")
     around = HeaderFacts(about=about, automatic=True, usage=Totals(context_tokens=500, cost=1.5))
@@ -132,7 +133,7 @@ def test_no_notification_if_switched_off():
     assert written == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "light"),
     [
         (b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\\x1b[?62;c", True),
@@ -146,7 +147,7 @@ def test_a_light_background_is_detected_from_the_terminals_reply(answer: bytes, 
     assert light_in(answer) is light
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "seen"),
     [
         ("/srv/very/deep/scripts/answers.yaml", "code · answers.yaml"),
@@ -168,7 +169,7 @@ def test_the_context_bar_uses_the_window_of_the_answering_model():
     assert "50%" in header_line(header, LOOK, 80).plain
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("here", "there"),
     [("code", "ask"), ("ask", "plan"), ("plan", "code"), ("gone", "code"), ("", "code")],
 )

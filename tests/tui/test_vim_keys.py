@@ -4,6 +4,7 @@ import pytest
 
 from rookery.core.settings_sections import UiSettings
 from rookery.tui.vim_keys import VimMode, VimState, leave_insert, press
+from support.each_row import each_row
 from support.tui_session import play
 
 
@@ -20,7 +21,7 @@ def pressed(marked: str, keys: str) -> str:
     return f"{state.text[: state.at]}|{state.text[state.at :]}{mode}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "keys", "after"),
     [
         ("one |two", "h", "one| two"),

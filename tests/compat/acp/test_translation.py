@@ -45,6 +45,7 @@ from rookery.core.facts import (
 from rookery.core.limits import MIB, FailureKind
 from rookery.protocol.attend import Say
 from rookery.protocol.jsonrpc import RpcError
+from support.each_row import each_row
 from support.foreign_homes import PICTURE
 
 PAYLOAD = json.dumps(
@@ -166,7 +167,7 @@ def test_a_cancelled_step_leaves_no_call_open():
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fact", "all_announced", "none_announced"),
     [
         (TodosChanged(todos=(Todo(id="1", content="x"),)), ["plan"], ["plan"]),
@@ -197,7 +198,7 @@ def test_the_use_of_the_window_is_reported():
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "kind"),
     [
         *(("read_file", "read"), ("edit", "edit"), ("execute_command", "execute")),
@@ -229,7 +230,7 @@ def test_a_permission_request_has_the_whole_call():
     assert call["content"] == [DIFF, note]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("diff", "pieces"),
     [
         ("@@ -0,0 +1,2 @@\n+a\n+b", [(None, "a\nb\n", 1)]),
@@ -269,7 +270,7 @@ def selected(option: object) -> object:
     return {"outcome": {"outcome": "selected", "optionId": option}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("response", "expected"),
     [
         (selected("once"), Say("yes")),
@@ -284,7 +285,7 @@ def test_an_option_becomes_an_answer(response: object, expected: Say):
     assert permission_answer(ASKED, response) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "response",
     [None, {}, [], "once", selected("expand"), selected("ONCE"), selected(None), selected([])],
 )
@@ -321,7 +322,7 @@ def test_prompts_with_links_files_and_pictures():
     assert [each.media_type for each in content.images] == ["image/png"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("block", "problem"),
     [
         ({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}, "'audio' is not supported"),
@@ -355,7 +356,7 @@ def test_images_beyond_the_limits_are_refused_and_not_sent_again_and_again():
             prompt_content(images, "/w")
 
 
-@pytest.mark.parametrize("uri", ["file:///w/../etc/x", "file:///w/%2e%2e/etc/x", "file:///etc/x"])
+@each_row("uri", ["file:///w/../etc/x", "file:///w/%2e%2e/etc/x", "file:///etc/x"])
 def test_a_link_that_leads_outside_is_no_mention(uri: str):
     link = {"type": "resource_link", "uri": uri, "name": "x"}
     assert prompt_content([link], "/w").text == "/etc/x"
@@ -365,7 +366,7 @@ def failed(kind: FailureKind) -> RequestFailed:
     return RequestFailed(request_id="r", error=kind, message="No.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fact", "ask", "stop", "code"),
     [
         (None, AskKind.COMPLETION_RESULT, "end_turn", None),

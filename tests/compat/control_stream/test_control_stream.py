@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +42,7 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import FailureKind
 from rookery.core.message import AgentState
+from support.each_row import each_row
 
 JsonEvent = dict[str, Any]
 REQUEST = RequestStarted(request_id="r", model="m")
@@ -93,7 +93,7 @@ def says(message_id: str) -> UserSpoke:
 class TestState:
     """The stream's state decides which commands it accepts."""
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("ask", "state"),
         [
             (AskKind.FOLLOWUP, AgentState.WAITING_FOR_INPUT),
@@ -116,7 +116,7 @@ class TestState:
         assert reported.stream.busy
         assert reported.see(StepCancelled(), RESUMES) == []  # facts of the previous task
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("ask", "reply", "on"),
         [
             (AskKind.COMPLETION_RESULT, "yes", False),
@@ -205,7 +205,7 @@ class TestTurns:
         )
         assert "result" not in [one["type"] for one in reported]
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("code", "reason", "kinds"),
         [
             ("", "", ["result", "control"]),
@@ -248,7 +248,7 @@ class TestOpenRows:
         assert "tool_result" not in [one["type"] for one in reported.see(StepCancelled(), RESUMES)]
         return reported
 
-    @pytest.mark.parametrize("end", ["finish", "leave_task", "end_task", "another start"])
+    @each_row("end", ["finish", "leave_task", "end_task", "another start"])
     def test_calls_of_an_interrupted_task_get_a_result_when_it_ends(self, end: str):
         reported = self.interrupted()
         stream = reported.stream
@@ -500,7 +500,7 @@ class TestQueueEvents:
         assert first["text"] == ("word " * 100)[:177] + "..."
         assert second == {"id": "b", "text": "words b"}
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("before", "after", "subtype"),
         [
             ("", "", None),

@@ -20,11 +20,12 @@ from support.control_stream_schemas import (
     problem_with,
     text,
 )
+from support.each_row import each_row
 
 EVENTS = jsonschema.Draft202012Validator(closed(events_schema()))
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@each_row("name", SCHEMAS)
 def test_the_committed_schema_is_the_generated_one(name: str):
     assert (FOLDER / name).read_text(encoding="utf-8") == text(name)
     jsonschema.Draft202012Validator.check_schema(SCHEMAS[name]())
@@ -34,7 +35,7 @@ def test_every_reply_code_has_a_text():
     assert set(REPLY_CONTENTS) == {"accepted", *DONE_CODES, *ERROR_CODES}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [
         {"type": "user", "id": 1, "content": "x"},

@@ -17,6 +17,7 @@ from rookery.compat.control_stream.stream_commands import (
 from rookery.compat.driver import StartSettings, approval_problem, start_settings
 from rookery.core.blocks import Image
 from support.control_stream_schemas import commands_schema
+from support.each_row import each_row
 
 TASK = "3F0C3A5E-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 DOT = "data:image/png;base64,iVBORw0KGgo="
@@ -39,7 +40,7 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "fields"), ACCEPTED)
+@each_row(("name", "fields"), ACCEPTED)
 def test_a_command_is_read_with_its_fields(name: str, fields: dict[str, Any]):
     command = read_command(line(name, hello=[1], **fields), 1)
     assert command == StreamCommand(name, "r", fields)
@@ -154,7 +155,7 @@ def test_the_first_problem_is_reported():
     assert order == ["command", "requestId", "prompt", "images", "taskId"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given_line", "request_id", "command"),
     [
         (line("start"), "r", "start"),
@@ -202,7 +203,7 @@ def test_any_bytes_give_a_command_or_a_reason(data: bytes):
     assert reason.startswith("stdin command line 1: ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("configuration", "expected"),
     [
         ({}, StartSettings()),
@@ -221,7 +222,7 @@ def test_unsupported_configuration_fields_are_listed_as_ignored(
     assert start_settings(configuration) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("configuration", "problem"),
     [
         ({"autoApprovalEnabled": False, "terminalShell": "zsh"}, ""),

@@ -8,6 +8,7 @@ import pytest
 from rookery.compat.json_io.client import ExtensionClient
 from rookery.compat.json_io.client_state import AgentEvent, Emitter, Observable
 from rookery.compat.json_io.row_messages import Wire
+from support.each_row import each_row
 
 NAMES = list(AgentEvent)
 
@@ -265,9 +266,7 @@ def test_a_failing_listener_emits_an_error_event_and_does_not_crash():
     assert alone.has_active_task
 
 
-@pytest.mark.parametrize(
-    "given", ["no json", b"\xff", "[1]", "{}", '{"type": 3}', "[" * 100_000, {"state": 1}, 7]
-)
+@each_row("given", ["no json", b"\xff", "[1]", "{}", '{"type": 3}', "[" * 100_000, {"state": 1}, 7])
 def test_invalid_messages_are_dropped_with_a_debug_note(given: Any):
     watched = Watched()
     watched.client.handle_message(given)

@@ -42,6 +42,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.queries import About, KnownTask
+from support.each_row import each_row
 from support.json_io_client import rows_in
 from support.json_io_schema import FILE, problem_with, text
 from support.sample_logs import ANY_LOG, log
@@ -363,7 +364,7 @@ def test_the_history_lists_known_tasks():
     assert reported.history(())[0]["type"] == "taskHistoryUpdated"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [("a\n b", "a b"), ("x" * 120, "x" * 120), ("x" * 121, "x" * 117 + "...")],
 )
@@ -371,7 +372,7 @@ def test_a_title_is_one_line(text: str, expected: str):
     assert title(text) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given_row", "ok"),
     [
         ({"ts": 1, "type": "say"}, True),
@@ -392,7 +393,7 @@ def test_the_committed_schema_is_the_generated_one():
     assert FILE.read_text(encoding="utf-8") == text()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("automatic", "allows", "granted"),
     [
         (False, (), {"ReadOnly"}),

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.compat.json_io.message_reader import KINDS, BadMessage, DriverMessage, read_request
+from support.each_row import each_row
 from support.json_io_schema import EVENTS, FILE, TYPES, engine_messages_schema, problem_with
 
 ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
@@ -60,7 +61,7 @@ def test_the_table_covers_every_type():
     assert {message["type"] for message in ACCEPTED} == KINDS.keys()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "reason"),
     [
         (b"no", "it is not JSON"),
@@ -133,7 +134,7 @@ PAGE = FILE.parents[1] / "json-io.md"
 EXAMPLES = re.findall(r"```json\n(.*?)\n```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.parametrize("line", [line for one in EXAMPLES for line in one.splitlines()])
+@each_row("line", [line for one in EXAMPLES for line in one.splitlines()])
 def test_every_example_in_the_page_is_a_line(line: str):
     given = json.loads(line)
     assert "" in (problem_with(given), problem_with(given, "written"))

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from rookery.compat.structured_output.call_rows import Ids
 from rookery.compat.structured_output.output_events import DrivenOutput, StructuredOutput
 from rookery.core.asks import AskKind
@@ -21,6 +19,7 @@ from rookery.core.facts import (
     ToolStarted,
     next_event,
 )
+from support.each_row import each_row
 
 JsonEvent = dict[str, Any]
 PAYLOAD = '{"type": "use_mcp_tool", "serverName": "db", "toolName": "query", "arguments": "{}"}'
@@ -46,7 +45,7 @@ def answer(name: str, **arguments: Any) -> AssistantSpoke:
 
 
 class TestMcp:
-    @pytest.mark.parametrize("name", ["use_mcp_tool", "access_mcp_resource", "mcp--db--query"])
+    @each_row("name", ["use_mcp_tool", "access_mcp_resource", "mcp--db--query"])
     def test_partial_calls_have_no_input(self, name: str):
         [one] = reported(piece(name, '{"a"'))
         assert one == {
@@ -57,7 +56,7 @@ class TestMcp:
             "tool_use": {"name": "mcp_server"},
         }
 
-    @pytest.mark.parametrize("asked", [True, False])
+    @each_row("asked", [True, False])
     def test_the_input_is_raw_text_and_the_result_is_the_servers(self, asked: bool):
         ask = AskKind.USE_MCP_SERVER
         question = Asked(ask_id="q", ask=ask, text=PAYLOAD, call_id="c1")

@@ -42,6 +42,7 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import FailureKind
 from rookery.protocol.outcomes import CHOOSE_A_LEVEL
+from support.each_row import each_row
 
 PAGE = Path(__file__).parents[3] / "docs" / "structured-output.md"
 BEGUN = 1_700_000_000_000
@@ -135,8 +136,8 @@ def written(facts: list[Fact], *, stream: bool, code: str | None = None, reason:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("governed", [False, True])
-@pytest.mark.parametrize("stream", [False, True])
+@each_row("governed", [False, True])
+@each_row("stream", [False, True])
 def test_a_resumed_run_counts_old_events_and_reads_the_last_ones(stream: bool, governed: bool):
     lasting = [each.fact for each in placed(STORY) if each.fact.lasting]
     earlier = [Governed(mode="enforce"), *lasting] if governed else lasting
@@ -235,7 +236,7 @@ def test_json_writes_nothing_before_the_end_and_then_one_indented_object():
     assert all("done" in e or e["type"] in ("system", "error") for e in summary["events"])
 
 
-@pytest.mark.parametrize("code", ["task_aborted", "task_failed", "timeout"])
+@each_row("code", ["task_aborted", "task_failed", "timeout"])
 def test_json_is_written_even_if_the_run_fails(code: str):
     said: list[Fact] = [TaskOpened(text="x"), TextStreamed(request_id="r", text="So far")]
     summary = json.loads(written(said, stream=False, code=code))
@@ -245,7 +246,7 @@ def test_json_is_written_even_if_the_run_fails(code: str):
     assert summary["taskId"] == "3f2a"
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@each_row("stream", [True, False])
 def test_an_automatic_answer_is_not_a_user_event(stream: bool):
     said: list[Fact] = [
         Asked(ask_id="q", ask=AskKind.FOLLOWUP, text=FOLLOWUP),
@@ -277,7 +278,7 @@ def test_a_failed_run_has_a_default_code():
     assert json.loads(out.getvalue().splitlines()[-1])["code"] == "task_failed"
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@each_row("stream", [True, False])
 def test_the_output_is_utf_8_whatever_the_terminal_is_set_to(stream: bool):
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, encoding="ascii", newline="\r\n")
@@ -308,7 +309,7 @@ def test_every_line_is_flushed_at_once():
     assert out.flushes == 1
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@each_row("stream", [True, False])
 def test_a_reader_that_leaves_ends_the_run_without_an_error(stream: bool):
     script = f"""
 import sys

@@ -40,6 +40,7 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import FailureKind
 from rookery.core.replies import NEVER_RUN
+from support.each_row import each_row
 
 JsonEvent = dict[str, Any]
 
@@ -93,7 +94,7 @@ RUNNING = ToolStarted(
 FAILED = RequestFailed(request_id="r", error=FailureKind.DROPPED, message="The answer was cut off.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fact",
     [
         TaskOpened(text="fix it"),
@@ -106,7 +107,7 @@ def test_a_user_message_is_a_user_event(fact: Fact):
     assert reported(fact) == [{"type": "user", "id": 1, "content": "fix it", "done": True}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fact",
     [
         Answered(ask_id="q", ask=AskKind.TOOL, reply="yes"),
@@ -215,7 +216,7 @@ def test_a_result_that_extends_the_stream_closes_with_the_rest():
     assert reported(*facts, stream=False)[-1]["tool_result"]["output"] == "abc"
 
 
-@pytest.mark.parametrize("ending", [ending for ending in Ending if ending is not Ending.DONE])
+@each_row("ending", [ending for ending in Ending if ending is not Ending.DONE])
 def test_a_call_that_never_started_is_shown_with_the_reason(ending: Ending):
     end = ToolFinished(call_id="c1", text="no", ending=ending)
     assert reported(answer(READ), end) == [
@@ -303,7 +304,7 @@ def test_abandoned_calls_are_closed_by_the_next_request():
     ]
 
 
-@pytest.mark.parametrize("name", ["attempt_completion", "ask_followup_question"])
+@each_row("name", ["attempt_completion", "ask_followup_question"])
 def test_a_call_addressed_to_the_user_is_reported_as_a_call_only_if_it_fails(name: str):
     call = ToolCall(id="c1", name=name, arguments={"result": "ok"})
     start = ToolStarted(call_id="c1", tool=name, title="", text="{}")
@@ -326,8 +327,8 @@ resume_completed_task           start_new_task         assistant
 """
 
 
-@pytest.mark.parametrize("row", ASKS.strip().splitlines())
-@pytest.mark.parametrize("words", ["Why?", ""])
+@each_row("row", ASKS.strip().splitlines())
+@each_row("words", ["Why?", ""])
 def test_a_question_that_stops_the_task_is_reported_with_the_expected_action(row: str, words: str):
     ask, action, type = row.split()
     question = Asked(ask_id="q", ask=AskKind(ask), text=words)
@@ -338,7 +339,7 @@ def test_a_question_that_stops_the_task_is_reported_with_the_expected_action(row
     assert reported(question, automatic=False, stream=False) == [shown]
 
 
-@pytest.mark.parametrize(("ask", "text_"), [(AskKind.TOOL, PAYLOAD), (AskKind.COMMAND, "ls")])
+@each_row(("ask", "text_"), [(AskKind.TOOL, PAYLOAD), (AskKind.COMMAND, "ls")])
 def test_an_approval_question_has_the_id_of_its_call(ask: AskKind, text_: str):
     question = Asked(ask_id="q", ask=ask, text=text_, call_id="c1")
     assert reported(piece("{}"), answer(READ), question, automatic=False)[-1] == {
@@ -350,7 +351,7 @@ def test_an_approval_question_has_the_id_of_its_call(ask: AskKind, text_: str):
     }
 
 
-@pytest.mark.parametrize("ask", [AskKind.COMPLETION_RESULT, AskKind.COMMAND_OUTPUT])
+@each_row("ask", [AskKind.COMPLETION_RESULT, AskKind.COMMAND_OUTPUT])
 def test_a_question_that_needs_no_driver_is_not_reported(ask: AskKind):
     assert reported(Asked(ask_id="q", ask=ask), automatic=False) == []
 
@@ -431,7 +432,7 @@ def test_a_later_result_omits_the_earlier_text_but_keeps_the_cost():
     assert later["cost"] == {"inputTokens": 1, "outputTokens": 0}
 
 
-@pytest.mark.parametrize("code", ["task_aborted", "task_failed", "timeout", "limit_reached"])
+@each_row("code", ["task_aborted", "task_failed", "timeout", "limit_reached"])
 def test_a_failed_run_reports_an_error_before_its_result(code: str):
     reported, result = ended(success=False, code=code)
     assert [(one["type"], one["code"], bool(one["content"])) for one in reported] == [

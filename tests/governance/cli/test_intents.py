@@ -11,6 +11,7 @@ from rookery.governance.intents.intent import Intent, IntentFile
 from rookery.governance.intents.leases import Leases
 from rookery.governance.layout import Layout
 from rookery.platform.locks import file_lock
+from support.each_row import each_row
 from support.governed_folder import FILE, IntentsBench
 from support.terminal_session import COMMAND, TerminalSession
 
@@ -170,7 +171,7 @@ def test_new_takes_the_next_id_and_shows_what_its_scope_matches(
     assert record.raw["metadata"]["orchestration"]["change"]["to"] == "PENDING"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ids", "expected"),
     [
         ([], "INT-001"),

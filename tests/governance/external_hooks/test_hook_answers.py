@@ -17,6 +17,7 @@ from rookery.governance.external_hooks.hook_answers import (
     parse_answer,
 )
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent, OnFailure
+from support.each_row import each_row
 
 PRE = HookEvent.PRE_TOOL_USE
 
@@ -50,12 +51,12 @@ def test_exit_status_2_blocks_with_the_text_on_standard_error():
     assert answer.reason == "a key is in there"
 
 
-@pytest.mark.parametrize("out", ["{not json", '{"decision": "approve"}', "text"])
+@each_row("out", ["{not json", '{"decision": "approve"}', "text"])
 def test_exit_status_2_blocks_regardless_of_standard_output(out: str):
     assert said(out, status=2, err="no").decision is HookDecision.DENY
 
 
-@pytest.mark.parametrize("status", [1, 3, 125, 255])
+@each_row("status", [1, 3, 125, 255])
 def test_another_exit_status_is_a_failure_and_no_opinion(status: int | None):
     run = HookRun(status=status, stderr="Traceback")
     answer = parse_answer(hook(), run)
@@ -118,7 +119,7 @@ def test_an_unreadable_answer_of_a_guard_is_a_refusal(out: Any, on_failure: OnFa
     assert "gave an answer that" in answer.reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "out"),
     [
         (HookEvent.USER_PROMPT_SUBMIT, "{not json"),
@@ -158,7 +159,7 @@ def test_an_untrusted_hook_blocks_only_if_it_is_a_guard():
     assert (blocked.decision, blocked.code) == (HookDecision.DENY, "HOOK-004")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "opinion"),
     [
         ("allow", HookDecision.ALLOW),
@@ -175,7 +176,7 @@ def test_permission_decisions(word: Any, opinion: HookDecision):
     assert answer.reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "opinion"),
     [("block", HookDecision.DENY), ("approve", HookDecision.ALLOW), (None, HookDecision.NONE)],
 )
@@ -195,7 +196,7 @@ def test_a_refusal_counts_in_either_form():
     assert (said(both).decision, said(both).reason) == (HookDecision.DENY, "no")
 
 
-@pytest.mark.parametrize("text", ["All {fine}.", 'Wrote:\n{"a": 1}', "{}", "x\n{" * 1000])
+@each_row("text", ["All {fine}.", 'Wrote:\n{"a": 1}', "{}", "x\n{" * 1000])
 def test_text_that_only_looks_like_an_answer_is_text(text: str):
     assert said(text).decision is HookDecision.NONE
 
@@ -223,15 +224,15 @@ def test_an_answer_for_another_event_is_ignored():
     assert said(other) == HookAnswer()
 
 
-@pytest.mark.parametrize("event", HookEvent)
+@each_row("event", HookEvent)
 def test_plain_text_is_context_only_where_that_is_the_custom(event: HookEvent):
     heeded = event in (HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT)
     answer = said("All good.\n", event)
     assert answer == HookAnswer(context="All good." if heeded else "")
 
 
-@pytest.mark.parametrize("event", HookEvent)
-@pytest.mark.parametrize("way", ["status", "json"])
+@each_row("event", HookEvent)
+@each_row("way", ["status", "json"])
 def test_only_some_events_can_be_blocked(event: HookEvent, way: str):
     if way == "status":
         answer = said("", event, status=2, err="no")
@@ -254,7 +255,7 @@ def test_permission_requests_have_their_own_form():
     assert answer.updated_input == {"a": 1}
 
 
-@pytest.mark.parametrize("key", ["updatedToolOutput", "updatedMCPToolOutput"])
+@each_row("key", ["updatedToolOutput", "updatedMCPToolOutput"])
 def test_after_a_tool_its_output_can_be_replaced(key: str):
     after = HookEvent.POST_TOOL_USE
     assert said(own(after, **{key: "new"}), after).new_output == "new"
@@ -266,7 +267,7 @@ def received(decision: HookDecision, name: str = "guard", **fields: Any) -> Hook
     return HookAnswer(name=name, decision=decision, reason=f"{name}.", **fields)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "document",
     [
         {"decision": "block", "reason": "x" * 100_000},

@@ -14,6 +14,7 @@ from rookery.governance.external_hooks.hook_calls import (
     touched_paths,
 )
 from rookery.governance.external_hooks.hook_config import Dialect
+from support.each_row import each_row
 
 ROOT = "/home/ada/project"
 DIFF = """\
@@ -131,7 +132,7 @@ SHOWN: dict[str, tuple[ToolCall, str, list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("case", SHOWN)
+@each_row("case", SHOWN)
 def test_the_widespread_names_and_shapes(case: str):
     made, name, inputs = SHOWN[case]
     shown = shown_calls(made, Dialect.CLAUDE, ROOT)
@@ -146,7 +147,7 @@ def test_a_task_is_also_matched_as_an_agent():
     assert "Agent" in names_of(call("new_task", mode="code", message="x"))
 
 
-@pytest.mark.parametrize("case", SHOWN)
+@each_row("case", SHOWN)
 def test_an_input_that_comes_back_unchanged_changes_nothing(case: str):
     made = SHOWN[case][0]
     for dialect in Dialect:
@@ -172,7 +173,7 @@ BACK: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", BACK)
+@each_row("case", BACK)
 def test_a_new_input_becomes_arguments_of_ours(case: str):
     name, updated, changed = BACK[case]
     made = SHOWN[name][0]
@@ -186,7 +187,7 @@ def test_an_argument_left_out_of_the_new_input_is_removed():
     assert map_back(made, shown, 0, {"command": "ls"}, ROOT) == {"command": "ls", "cwd": "src"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "at", "updated"),
     [
         ("apply_patch", 1, {"file_path": f"{ROOT}/x"}),

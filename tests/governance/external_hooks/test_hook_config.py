@@ -18,6 +18,7 @@ from rookery.governance.external_hooks.hook_config import (
     matcher,
     read_hooks,
 )
+from support.each_row import each_row
 
 
 def of(*entries: Any, event: str = "PreToolUse", **group: Any) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def test_no_two_hooks_of_an_event_have_the_same_name():
     assert names == ["scan", "scan-2", "PreToolUse-4", "PreToolUse-4-2"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "said", "sequential"),
     [("PreToolUse", True, True), ("PostToolUse", False, False), ("Stop", True, True)],
 )
@@ -73,7 +74,7 @@ def test_a_group_says_whether_its_hooks_wait(event: str, said: bool, sequential:
     assert hook.sequential is sequential
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entry",
     [
         {"on_failure": "block"},
@@ -112,7 +113,7 @@ FAULTY = {
 }
 
 
-@pytest.mark.parametrize("case", FAULTY)
+@each_row("case", FAULTY)
 def test_a_faulty_entry_is_reported_and_spoils_no_other(case: str):
     entry, key, said = FAULTY[case]
     file = read_hooks(of({"command": "before"}, entry, {"command": "after"}))
@@ -122,7 +123,7 @@ def test_a_faulty_entry_is_reported_and_spoils_no_other(case: str):
     assert said in problem.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("events", "where"),
     [
         ({"BeforeTool": []}, "hooks.BeforeTool"),
@@ -189,18 +190,18 @@ MATCHES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "names", "fits"), MATCHES)
+@each_row(("text", "names", "fits"), MATCHES)
 def test_matchers(text: str, names: list[str], fits: bool):
     assert matcher(text).matches(names) is fits
 
 
-@pytest.mark.parametrize("text", ["(", "a" * 1100 + ".", r"(a)\1", "a++"])
+@each_row("text", ["(", "a" * 1100 + ".", r"(a)\1", "a++"])
 def test_a_matcher_that_cannot_be_used_is_refused(text: str):
     with pytest.raises(InvalidMatcher):
         matcher(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "mcp__a__.*|mcp__b__.*|mcp__c__.*|mcp__d__.*|mcp__e__.*",

@@ -17,6 +17,7 @@ from rookery.governance.external_hooks.hook_trust import (
     differences,
     named_paths,
 )
+from support.each_row import each_row
 
 ROOT = "/home/ada/project"
 HOOK = HookCommand(event=HookEvent.PRE_TOOL_USE, name="scan", command="sh tools/scan.sh")
@@ -88,7 +89,7 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("command", NAMED)
+@each_row("command", NAMED)
 def test_every_argument_that_may_name_a_file_is_checked(command: str):
     assert NAMED[command] in named_paths(replace(HOOK, command=command), ROOT)
 
@@ -98,9 +99,7 @@ def test_arguments_and_variables_name_files_too():
     assert {"tools/a.py", "conf/b"} <= set(named_paths(hook, ROOT))
 
 
-@pytest.mark.parametrize(
-    "command", ["/bin/ls", "../other/x", "~/x", "$HOME/x", "/home/ada/projects/x"]
-)
+@each_row("command", ["/bin/ls", "../other/x", "~/x", "$HOME/x", "/home/ada/projects/x"])
 def test_paths_outside_the_project_are_not_project_files(command: str):
     found = named_paths(replace(HOOK, command=command), ROOT)
     assert not any(path.startswith(("/", "..")) for path in found)

@@ -15,6 +15,7 @@ from rookery.governance.intents.intent import (
     digest,
 )
 from rookery.governance.intents.intent_changes import IntentDefinition, ScopeEffect, change
+from support.each_row import each_row
 
 NOW = datetime(2026, 2, 20, tzinfo=UTC)
 LATER = datetime(2026, 3, 1, tzinfo=UTC)
@@ -85,7 +86,7 @@ def test_what_a_change_means(fields: dict[str, object], expected: ScopeEffect):
     assert same == (expected is NONE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("policy", "expected"),
     [
         (replace(POLICY, unknown_targets="deny"), NARROWED),

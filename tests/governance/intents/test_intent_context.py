@@ -25,6 +25,7 @@ from rookery.governance.intents.intent_context import (
 from rookery.governance.intents.leases import Lease
 from rookery.governance.ledger.records import TracedFile
 from rookery.governance.ledger.traced import TracedRecord
+from support.each_row import each_row
 
 INTENT = Intent(
     id="INT-001",
@@ -112,7 +113,7 @@ def test_any_content_stays_text(name: str, pattern: str):
     ElementTree.fromstring(context(intent))
 
 
-@pytest.mark.parametrize("budget", [700, 900, 1200, 1500, 12_000])
+@each_row("budget", [700, 900, 1200, 1500, 12_000])
 def test_the_budget_cuts_only_what_may_be_cut(budget: int):
     said = context(budget=budget)
     root = ElementTree.fromstring(said)

@@ -34,6 +34,7 @@ from rookery.governance.intents.intent_edits import (
 from rookery.governance.intents.intent_file import IntentText, parse_intents
 from rookery.governance.layout import Layout, init
 from support.access_lists import restrict, still_restricted
+from support.each_row import each_row
 from support.intent_files import NAME, NOW, SPEC_EXAMPLE, laid_out, reader
 
 COMMENTED = """\
@@ -118,9 +119,9 @@ def same_at_the_start(one: str, other: str) -> int:
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-@pytest.mark.parametrize("intent_id", ["INT-001", "INT-002", "INT-003", "INT-004"])
-@pytest.mark.parametrize("name", EDITS)
+@each_row("newline", ["\n", "\r\n"])
+@each_row("intent_id", ["INT-001", "INT-002", "INT-003", "INT-004"])
+@each_row("name", EDITS)
 def test_an_edit_changes_only_its_own_lines(name: str, intent_id: str, newline: str):
     text = COMMENTED.replace("\n", newline)
     result = check(text, intent_id, EDITS[name])
@@ -128,7 +129,7 @@ def test_an_edit_changes_only_its_own_lines(name: str, intent_id: str, newline: 
     assert result.count("\r\n") == (result.count("\n") if newline == "\r\n" else 0)
 
 
-@pytest.mark.parametrize("name", EDITS)
+@each_row("name", EDITS)
 def test_a_file_without_a_last_newline(name: str):
     check(SPEC_EXAMPLE.rstrip("\n"), "INT-003", EDITS[name])
 
@@ -168,8 +169,8 @@ LISTS = [
 ]
 
 
-@pytest.mark.parametrize("text", LISTS)
-@pytest.mark.parametrize("intent", [NEW, Intent(id="INT-010", name="bare")])
+@each_row("text", LISTS)
+@each_row("intent", [NEW, Intent(id="INT-010", name="bare")])
 def test_a_new_intent_is_added_at_the_end(text: str, intent: Intent):
     before, result = (
         parse_intents(text.encode(), NAME, now=NOW).file,

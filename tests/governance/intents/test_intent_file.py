@@ -16,6 +16,7 @@ from rookery.governance.intents.intent_context import intent_context
 from rookery.governance.intents.intent_file import parse_intents
 from rookery.governance.scope.scope_patterns import scope, scope_pattern
 from rookery.governance.yaml_nodes import MAX_FAULTS, yaml_nodes
+from support.each_row import each_row
 from support.intent_files import NAME, NOW, SPEC_EXAMPLE, laid_out, read, reader
 
 pytestmark = pytest.mark.anyio
@@ -207,7 +208,7 @@ def test_some_problems_are_only_warnings(code: str, text: str, line: int, column
     assert not file.errors
 
 
-@pytest.mark.parametrize("said", ["", "~", "null"])
+@each_row("said", ["", "~", "null"])
 def test_empty_values_equal_missing_keys(said: str):
     lines = [f"{key}: {said}" for key in ("parent", "owner", "constraints", "budget", "revision")]
     file = read(intent(*lines))
@@ -242,7 +243,7 @@ POLICIES = [
 ]
 
 
-@pytest.mark.parametrize(("code", "line", "path"), POLICIES)
+@each_row(("code", "line", "path"), POLICIES)
 def test_a_policy_that_cannot_be_read_stops_everything(code: str, line: str, path: str):
     file = read(f"{line}\n{intent()}")
     assert [(each.code, each.path) for each in file.errors] == [(code, path)]
@@ -279,14 +280,14 @@ def test_the_example_is_read(tmp_path: Path):
     assert [each.id for each in found.file.selectable(NOW)] == ["INT-001"]
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+@each_row("newline", ["\n", "\r\n"])
+@each_row("bom", [b"", b"\xef\xbb\xbf"])
 def test_line_ends_and_a_mark_at_the_start_do_not_matter(newline: str, bom: bytes):
     data = bom + SPEC_EXAMPLE.replace("\n", newline).encode()
     assert parse_intents(data, NAME, now=NOW).file == read(SPEC_EXAMPLE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "text"),
     [("no", "no"), ("12:30:45", "12:30:45"), ("012", "012"), ("2026-01-01", "2026-01-01")],
 )
@@ -339,7 +340,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_row("name", HOSTILE)
 def test_hostile_files_end_soon(name: str):
     started = time.process_time()
     read(HOSTILE[name])

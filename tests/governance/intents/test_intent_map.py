@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from rookery.governance.intents.intent import Intent, IntentStatus
@@ -18,6 +17,7 @@ from rookery.governance.layout import Layout
 from rookery.governance.ledger.records import FileHash, LineRange, TracedFile
 from rookery.governance.ledger.recovery import hash_of_file
 from rookery.governance.ledger.traced import TracedRecord
+from support.each_row import each_row
 from support.intent_files import laid_out
 
 AUTH = Intent(
@@ -57,7 +57,7 @@ No recorded change.
     )
 
 
-@pytest.mark.parametrize("name", ["two\nlines", "`code`", "\x1b[31m"])
+@each_row("name", ["two\nlines", "`code`", "\x1b[31m"])
 def test_a_name_stays_on_its_line(name: str) -> None:
     text = map_text([MapEntry(intent=replace(AUTH, name=name))])
     assert len(text.splitlines()) == 9
@@ -85,7 +85,7 @@ def last():
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "expected"),
     [
         ((1, 1), ()),

@@ -21,6 +21,7 @@ from rookery.governance.intents.intent import (
 )
 from rookery.governance.intents.selection import select, wanted_id
 from rookery.governance.layout import mode_of_task
+from support.each_row import each_row
 
 NOW = datetime(2026, 2, 20, tzinfo=UTC)
 ONE = Intent(id="INT-001", name="one", status=IntentStatus.IN_PROGRESS, owned_scope=("src/**",))
@@ -103,7 +104,7 @@ def test_dependencies_and_overlaps_warn_or_block():
     assert code(select(strict, "INT-001", now=NOW, overlapping=["INT-009"])) == "REQ-018"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "expected"),
     [
         ({"intent_id": "INT-001"}, "INT-001"),

@@ -14,6 +14,7 @@ from rookery.governance.ledger.records import (
     plain_lines,
 )
 from rookery.governance.ledger.traced import TracedRecord, parse_record
+from support.each_row import each_row
 from support.sample_ledgers import WRITER
 
 LINK = Link(stream="01JMZ3V9K6T2Q8R4W0XYABCDEF", seq=0, prev=None)
@@ -102,13 +103,13 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.parametrize("name", HERE)
+@each_row("name", HERE)
 def test_who_wrote_the_lines_of_a_file(name: str):
     text, records, lines = HERE[name]
     assert reported(text, *records) == lines
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
+@each_row("name", ELSEWHERE)
 def test_who_wrote_lines_that_came_from_another_file(name: str):
     text, records, lines = ELSEWHERE[name]
     assert reported(text, *records, path="b.py") == lines

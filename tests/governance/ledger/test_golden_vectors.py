@@ -16,6 +16,7 @@ from rookery.governance.ledger.verify_ledger import (
     leaf_hash,
     state_id,
 )
+from support.each_row import each_row
 from support.sample_ledgers import GOLDEN_LINES
 
 RECORDS = [json.loads(line) for line in GOLDEN_LINES]
@@ -29,7 +30,7 @@ def merkle_root(hashes: Iterable[str]) -> str:
     return tree.root
 
 
-@pytest.mark.parametrize("number", range(3))
+@each_row("number", range(3))
 def test_a_golden_record_is_canonical_and_has_its_hash(number: int):
     assert canonical(RECORDS[number]) + b"\n" == GOLDEN_LINES[number]
     assert leaf_hash(RECORDS[number]) == HASHES[number]

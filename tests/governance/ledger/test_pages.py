@@ -16,6 +16,7 @@ from rookery.governance.ledger.line_history import (
 from rookery.governance.ledger.record_text import Columns, chain_of, log_lines, record_page
 from rookery.governance.ledger.records import LedgerEntry, Link, TracedFile, build_record
 from rookery.governance.ledger.traced import TracedRecord, parse_record
+from support.each_row import each_row
 from support.sample_ledgers import WRITER, change
 
 STREAM = "01JMZ3V9K6T2Q8R4W0XYABCDEF"
@@ -95,7 +96,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("expected", ROWS)
+@each_row("expected", ROWS)
 def test_a_record_is_one_row(expected: str):
     assert row(**ROWS[expected]) == f"13:54:31 {expected}"
 

@@ -24,6 +24,7 @@ from rookery.governance.ledger.records import (
     split_entry,
 )
 from support.agent_trace_format import AGENT_TRACE, shape_problems
+from support.each_row import each_row
 from support.sample_ledgers import GOLDEN_LINES, WRITER, change
 
 SCHEMA = jsonschema.Draft202012Validator(
@@ -62,7 +63,7 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@each_row("name", ENTRIES)
 def test_every_record_is_one_of_the_agent_trace_format(name: str):
     record = made(ENTRIES[name])
     assert list(SCHEMA.iter_errors(record)) == []

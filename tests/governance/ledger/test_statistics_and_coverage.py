@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from rookery.governance.intents.intent import Criterion, Intent, IntentStatus, Policy, Verify
 from rookery.governance.intents.intent_map import Coverage, coverage
 from rookery.governance.ledger.records import FileHash, LedgerEntry, Link, TracedFile, build_record
 from rookery.governance.ledger.statistics import format_statistics, is_by_product, statistics
 from rookery.governance.ledger.traced import TracedRecord, parse_record
+from support.each_row import each_row
 from support.sample_ledgers import WRITER, change
 
 LINK = Link(stream="01JMZ3V9K6T2Q8R4W0XYABCDEF", seq=0, prev=None)
@@ -121,7 +120,7 @@ def covered(
     return coverage(intents, Policy(), [*records, *checks], hash_of=hashes.get)
 
 
-@pytest.mark.parametrize("name", STATES)
+@each_row("name", STATES)
 def test_the_state_of_an_intent(name: str):
     records, hashes = STATES[name]
     found = covered([INTENT, Intent(id="INT-2")], records, hashes, verified=name != "unverified")
@@ -140,7 +139,7 @@ def test_intents_that_were_never_begun_are_not_asked_for():
     assert covered([Intent(id="INT-1")], [], {}).intents == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         "__pycache__/app.cpython-311.pyc",
@@ -157,7 +156,7 @@ def test_what_tools_leave_behind_is_a_by_product(path: str):
     assert is_by_product(path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path", ["", ".", "src/app.py", "src/pycache.py", "docs/node_modules.md", "src/a.pyc.txt"]
 )
 def test_everything_else_is_work(path: str):

@@ -26,6 +26,7 @@ from rookery.governance.ledger.verify_ledger import (
     format_report,
     leaf_hash,
 )
+from support.each_row import each_row
 from support.sample_ledgers import GOLDEN_LINES, LedgerBench, change, some_tasks
 
 SCRIPT = Path(verify_ledger.__file__)
@@ -147,7 +148,7 @@ def test_two_records_of_one_place_are_a_fork():
     assert codes(report) == [("FAIL", "fork")]
 
 
-@pytest.mark.parametrize("cut", [1, 2, 100, 400])
+@each_row("cut", [1, 2, 100, 400])
 def test_a_torn_last_line_is_reported_and_can_be_repaired(cut: int):
     torn = GOLDEN_LINES[2][:-cut]
     report = report_of([*GOLDEN_LINES[:2], torn])

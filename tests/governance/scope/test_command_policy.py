@@ -1,9 +1,8 @@
 from typing import Any
 
-import pytest
-
 from rookery.core.asks import Decision
 from rookery.governance.scope.project_rules import opinion, read_policy
+from support.each_row import each_row
 
 
 def rule(prefix: Any, decision: str = "allow", **more: Any) -> dict[str, Any]:
@@ -20,7 +19,7 @@ def decision(said: Any, *commands: str, redirects: bool = False) -> Decision:
 GIT = {"rules": [rule(["git", ["fetch", "pull"]]), rule(["git", "push"], "deny")]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("commands", "expected"),
     [
         (["git fetch origin"], Decision.ALLOW),
@@ -43,7 +42,7 @@ def test_the_strictest_rule_decides():
     assert decision(rules, "npm test") is Decision.ALLOW
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "says"),
     [
         ("x", "list named rules"),

@@ -10,6 +10,7 @@ from rookery.governance.scope.permission_rules import (
     permission_rule,
     rule_fault,
 )
+from support.each_row import each_row
 
 
 def command(*commands: str, all_known: bool = True) -> RuleCall:
@@ -65,14 +66,14 @@ FORBIDDEN = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "call", "fits"), ALLOWED)
+@each_row(("rule", "call", "fits"), ALLOWED)
 def test_what_allows_covers_every_part(rule: str, call: RuleCall, fits: bool):
     expected = Decision.ALLOW if fits else Decision.NONE
     assert decide(IntentPermissions(allow=(rule,)), call)[0] is expected
 
 
-@pytest.mark.parametrize(("rule", "call", "fits"), FORBIDDEN)
-@pytest.mark.parametrize("which", ["deny", "ask"])
+@each_row(("rule", "call", "fits"), FORBIDDEN)
+@each_row("which", ["deny", "ask"])
 def test_what_forbids_needs_one_part(rule: str, call: RuleCall, fits: bool, which: str):
     expected = Decision[which.upper()] if fits else Decision.NONE
     assert decide(IntentPermissions(**{which: (rule,)}), call)[0] is expected
@@ -104,7 +105,7 @@ def test_every_part_may_be_allowed_by_another_rule():
     assert decide(rules, command("pytest -q", "ruff check"))[0] is Decision.ALLOW
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "says"),
     [
         ("", "Tool or Tool"),
@@ -139,7 +140,7 @@ ALIASES = {
 }
 
 
-@pytest.mark.parametrize("alias", ALIASES)
+@each_row("alias", ALIASES)
 def test_every_alias_names_existing_tools(alias: str):
     for tool in ALIASES[alias]:
         words = (("x",),) if tool == "execute_command" else ()
@@ -147,7 +148,7 @@ def test_every_alias_names_existing_tools(alias: str):
         assert decide(IntentPermissions(allow=(alias,)), call)[0] is Decision.ALLOW
 
 
-@pytest.mark.parametrize("tool", known_tools())
+@each_row("tool", known_tools())
 def test_a_rule_may_name_every_tool_by_every_name(tool: str):
     for name in traits_of(tool).names:
         assert tool in permission_rule(name).tools

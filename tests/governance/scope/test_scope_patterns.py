@@ -16,6 +16,7 @@ from rookery.governance.scope.scope_patterns import (
     within,
 )
 from rookery.governance.scope.scope_verdict import nearest, smallest_pattern, writable_prefixes
+from support.each_row import each_row
 
 COMPOSED, DECOMPOSED = "src/caf\u00e9/**", "src/cafe\u0301/x"
 
@@ -65,19 +66,19 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("patterns", "path", "inside_it"), TABLE)
+@each_row(("patterns", "path", "inside_it"), TABLE)
 def test_what_a_scope_covers(patterns: list[str], path: str, inside_it: bool):
     assert scope(patterns).covers(path) is inside_it
 
 
-@pytest.mark.parametrize("path", ["SRC/AUTH/jwt.py", "src/AUTH/Jwt.py"])
+@each_row("path", ["SRC/AUTH/jwt.py", "src/AUTH/Jwt.py"])
 def test_case_counts_only_on_case_sensitive_volumes(path: str):
     assert scope(["src/auth/**"], ignore_case=True).covers(path)
     assert not scope(["src/auth/**"]).covers(path)
     assert scope(["src/[A-Z]uth/*"], ignore_case=True).covers(path)
 
 
-@pytest.mark.parametrize("order", [["src/**", "!src/gen/**"], ["!src/gen/**", "src/**"]])
+@each_row("order", [["src/**", "!src/gen/**"], ["!src/gen/**", "src/**"]])
 def test_subtracted_paths_are_excluded_in_either_order(order: list[str]):
     found = scope(order)
     assert not found.covers("src/gen/x.py")
@@ -85,7 +86,7 @@ def test_subtracted_paths_are_excluded_in_either_order(order: list[str]):
     assert found.excluding_pattern("src/gen/x.py") == "!src/gen/**"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "says"),
     [
         ("", "empty"),
@@ -216,7 +217,7 @@ def test_the_smallest_pattern_covers_what_it_was_made_for(path: str):
     assert scope([smallest_pattern([path, f"{path}x", "z/other"])]).covers(path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("paths", "pattern"),
     [
         (["src/api/user.py"], "src/api/user.py"),
@@ -234,7 +235,7 @@ def test_the_smallest_pattern(paths: list[str], pattern: str):
     assert all(scope([pattern]).covers(path) for path in paths)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "near"),
     [
         ("src/api/user.py", "src/auth/**"),
@@ -248,7 +249,7 @@ def test_the_nearest_pattern(path: str, near: str):
     assert nearest(["!x"], path) == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other", "meet"),
     [
         (["src/**"], ["src/api/**"], True),
@@ -268,7 +269,7 @@ def test_overlap(one: list[str], other: list[str], meet: bool):
     assert overlaps(one, other) is meet
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("child", "parent", "fits"),
     [
         (["src/auth/**"], ["src/**"], True),
@@ -288,7 +289,7 @@ def test_E212_a_child_scope_must_be_inside_its_parent(
     assert may_be_within(child, parent) is fits
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("patterns", "prefixes"),
     [
         (["src/auth/**", "!src/auth/x"], ("src/auth",)),

@@ -16,6 +16,7 @@ from rookery.governance.scope.scope_verdict import (
     path_fault,
     reject_path,
 )
+from support.each_row import each_row
 
 PATTERNS = ("src/auth/**", "src/middleware/jwt.py", "!src/auth/legacy/**")
 RULES = ScopeRules(patterns=PATTERNS, scope=scope(PATTERNS))
@@ -47,7 +48,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("name", TABLE)
+@each_row("name", TABLE)
 def test_the_verdict(name: str):
     location, *expected = TABLE[name]
     finding = found(location)
@@ -64,7 +65,7 @@ def test_an_approval_outside_the_scope_covers_one_call():
     assert found(at("/etc/x", outside=Outside.WRITTEN)).once_only
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         ".orchestration/active_intents.yaml",
@@ -109,7 +110,7 @@ def test_an_exempt_path_is_let_through_if_both_locations_are_exempt():
     assert found(at("src/api/link", "docs/a"), rules).verdict is PathVerdict.OUT_OF_SCOPE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("deletes", "decision", "code"),
     [
         ("ask", Decision.ASK, "REQ-008"),
@@ -117,7 +118,7 @@ def test_an_exempt_path_is_let_through_if_both_locations_are_exempt():
         ("allow", Decision.NONE, ""),
     ],
 )
-@pytest.mark.parametrize("op", [Op.DELETE, Op.RENAME])
+@each_row("op", [Op.DELETE, Op.RENAME])
 def test_deleting_in_scope_is_asked_about(deletes, decision: Decision, code: str, op: Op):
     rules = replace(RULES, policy=Policy(deletes=deletes))
     finding = found(at("src/auth/x"), rules, op)

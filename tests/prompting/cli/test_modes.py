@@ -12,6 +12,7 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.prompting.cli import append_modes, parse_export
 from rookery.prompting.modes import load_modes
+from support.each_row import each_row
 
 MODE = r"""
 customModes:
@@ -106,7 +107,7 @@ def test_the_list_is_aligned_with_spaces(home: Path, capsys: pytest.CaptureFixtu
     assert "ask           built-in  explain, compare" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "wrong"),
     [
         ("customModes: []", "no mode"),

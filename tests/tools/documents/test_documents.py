@@ -20,6 +20,7 @@ from rookery.tools.documents import document_formats, document_worker
 from rookery.tools.documents.document_text import DocumentBounds, DocumentText, document_text
 from rookery.tools.file_sections import DocumentKind, document_kind
 from support import sample_documents as samples
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +83,7 @@ async def test_an_unreadable_document_is_reported():
     assert "password" in (await document_text(DocumentKind.COMPOUND, b"")).problem
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "data", "words"),
     [
         pytest.param(PDF, b"%PDF-1.4 and nothing else", "damaged", id="damaged pdf"),
@@ -114,7 +115,7 @@ def test_an_encrypted_pdf_is_reported():
         read_here(PDF, file.getvalue())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "data", "kind"),
     [
         ("a.pdf", PAGES, PDF),
@@ -174,7 +175,7 @@ def nested() -> bytes:
     return samples.archive({"a.zip": samples.archive({"b.zip": samples.archive({"c": ZEROS})})})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("made", "words"),
     [
         pytest.param(lambda: samples.word_archive(ZEROS), "unpack to 30000", id="high ratio"),
@@ -361,7 +362,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
+@each_row("name", SMALL)
 def test_a_document_that_breaks_off_is_read_or_refused(name: str):
     kind, data = SMALL[name]
     for end in range(0, len(data), 1 if len(data) < 2000 and TORTURE else 50):

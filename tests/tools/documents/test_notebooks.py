@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.tools.documents.document_formats import LONGEST_OUTPUT, NotANotebook, notebook_text
+from support.each_row import each_row
 
 
 def text_of(*cells: Any, **fields: Any) -> str:
@@ -30,7 +31,7 @@ def test_cells_are_shown_in_order():
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "shown"),
     [
         pytest.param({"output_type": "stream", "text": ["1\n", "2\n"]}, "1\n2", id="stream"),
@@ -74,7 +75,7 @@ def test_outputs_are_shown_as_text(output: dict[str, Any], shown: str):
     assert code(output) == shown
 
 
-@pytest.mark.parametrize("extra", [0, 1, 100 * LONGEST_OUTPUT])
+@each_row("extra", [0, 1, 100 * LONGEST_OUTPUT])
 def test_a_long_output_is_cut(extra: int):
     shown = code({"output_type": "stream", "text": "x" * (LONGEST_OUTPUT + extra)})
     note = f"\n({extra} more characters of output are not shown.)" if extra else ""
@@ -87,7 +88,7 @@ def test_notebooks_of_version_3_are_read():
     assert list(notebook_text(old)) == ["--- cell 1, code ---\na = 1"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         *("", "{", "[]", "3", "{}", '{"cells": 3}', '{"worksheets": [3]}'),

@@ -10,6 +10,7 @@ from rookery.tools.programs.custom_tool import (
     reserved,
     tool_definition,
 )
+from support.each_row import each_row
 
 GOOD = 'description = "Count"\ncommand = ["wc"]\n'
 
@@ -36,7 +37,7 @@ def test_a_file_defines_a_tool():
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "wrong"),
     [
         ("x", GOOD, "its name must"),

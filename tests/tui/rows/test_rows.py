@@ -13,6 +13,7 @@ from rookery.core.message import Message
 from rookery.tui.rows.lines import RowKind, ShownRow, all_lines, gap_between, kind_of, wrapped
 from rookery.tui.rows.tool_calls import ScreenDiffLine, diff_lines, diff_pieces
 from rookery.tui.theme import DARK, LIGHT, THEMES
+from support.each_row import each_row
 from support.tui_rows import draw_row, markdown, parts_of
 from support.tui_scenes import DIFF
 
@@ -79,7 +80,7 @@ def test_a_call_is_one_line_until_it_is_unfolded():
     assert unfolded == ["● Read a.py  2 lines", "  File: a.py", "  1 | a", "  2 | b"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ended", "exit_code", "head"),
     [
         ("done", 0, "● $ make"),
@@ -122,9 +123,7 @@ def test_a_pending_action_shows_only_its_title_in_the_conversation():
     assert lines(message) == ["○ Edit a.py  +1 −1"]
 
 
-@pytest.mark.parametrize(
-    ("badge", "words"), [("isOutsideWorkspace", "outside"), ("isProtected", "protected")]
-)
+@each_row(("badge", "words"), [("isOutsideWorkspace", "outside"), ("isProtected", "protected")])
 def test_outside_and_protected_files_have_a_badge(badge: str, words: str):
     message = ask("tool", json.dumps({"tool": "readFile", badge: True}), title="Read /etc/x")
     assert words in lines(message)[0]
@@ -148,7 +147,7 @@ def test_line_numbers_in_a_diff_match_the_file():
     ]
 
 
-@pytest.mark.parametrize("width", [16, 40, 80])
+@each_row("width", [16, 40, 80])
 def test_a_diff_with_wide_characters_never_exceeds_its_width(width: int):
     diff = "@@ -1,1 +1,1 @@\n-割引を計算する関数です、とても長い\n+" + "界" * 60
     for theme in (THEMES[DARK], THEMES[LIGHT]):
@@ -156,7 +155,7 @@ def test_a_diff_with_wide_characters_never_exceeds_its_width(width: int):
         assert all(line.cell_len <= width for line in drawn)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("# Title\nwords", ["Title", "", "words"]),
@@ -195,7 +194,7 @@ def test_lines_never_exceed_their_width(text: str, width: int):
     assert all(line.cell_len <= width for line in wrapped(Text(clean(text)), width))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("above", "below", "tall", "gap"),
     [
         (RowKind.USER, RowKind.ANSWER, False, 1),
@@ -218,7 +217,7 @@ def test_a_failed_request_is_shown():
     assert lines(say("api_req_started", failed)) == ["  ✗ The key expired."]
 
 
-@pytest.mark.parametrize("width", [20, 33, 60])
+@each_row("width", [20, 33, 60])
 def test_a_long_refused_command_is_shown_in_full(width: int):
     command = " ".join(f"word{n:02}" for n in range(8))
     text = " ".join(lines(ask("command", command), width, ended="denied", unfolded=True))
@@ -227,7 +226,7 @@ def test_a_long_refused_command_is_shown_in_full(width: int):
     assert "skipped" in text
 
 
-@pytest.mark.parametrize(("count", "reported"), [(6, "… 1 more line"), (7, "… 2 more lines")])
+@each_row(("count", "reported"), [(6, "… 1 more line"), (7, "… 2 more lines")])
 def test_counts_use_singular_and_plural(count: int, reported: str):
     command = "\n".join("x" for _ in range(count))
     assert lines(ask("command", command))[-1].strip() == reported

@@ -65,6 +65,7 @@ from rookery.tui.screens.task_screens import (
 )
 from rookery.tui.short_texts import ago, money, precise_money
 from rookery.tui.theme import DARK, THEMES
+from support.each_row import each_row
 from support.scripted_host import ScriptedHost
 from support.tui_bare_app import BareApp
 from support.tui_waiting import seen, until
@@ -74,7 +75,7 @@ LOOK = THEMES[DARK]
 SECOND = 1000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "words"),
     [
         (-5, "just now"),
@@ -101,7 +102,7 @@ def test_cost_has_two_decimals():
     assert [precise_money(0.00421), precise_money(None)] == ["$0.0042", ""]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "name"),
     [
         ("escape", "Esc"),
