@@ -8,7 +8,7 @@ other than intended.
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
 
@@ -71,10 +71,36 @@ FACTS: dict[str, type[Any]] = {
 }
 COMMANDS: dict[str, type[Any]] = {kind_of(cls): cls for cls in get_args(Command)}
 _KIND = {cls: kind.encode() for group in (BLOCKS, FACTS) for kind, cls in group.items()}
-_FORMER = {"truncated": Condensed}
+_FORMER: dict[str, type[Any]] = {"truncated": Condensed}
 """Former names of facts in old journals."""
 _encode_strictly = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+
+
+class _Head(msgspec.Struct):
+    """What every event has. The numbers are checked by `_number`."""
+
+    seq: Any
+    sub: Any
+    ts: Any
+    kind: Any
+
+
+class _Answer(msgspec.Struct):
+    """The fields of an `AssistantSpoke`. Its blocks have no tag of their own."""
+
+    request_id: Any
+    blocks: Any
+    stop: StopReason = StopReason.UNKNOWN
+    usage: Usage = Usage()
+    interrupted: Any = False
+    written: Any = ""
+
+
+_OF_EVENTS = ("seq", "sub", "ts")
+"""No fact has a field of such a name."""
+_read_head = msgspec.json.Decoder(_Head).decode
+_read_answer = msgspec.json.Decoder(_Answer).decode
 
 
 @cache
@@ -101,9 +127,9 @@ def event_to_json(event: Event) -> bytes:
 def event_from_json(text: bytes | str) -> Event:
     """Raises `ValueError` if it is not an event."""
     try:
-        fields = _decode(text)
-        seq, sub, ts = fields.pop("seq"), fields.pop("sub"), fields.pop("ts")
-        return Event(_number(seq), _number(sub), _number(ts), _fact_from(fields))
+        head = _read_head(text)
+        fact = _fact_from(text, head.kind)
+        return Event(_number(head.seq), _number(head.sub), _number(head.ts), fact)
     except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"This is not an event: {error}") from error
     except RecursionError as error:
@@ -195,21 +221,30 @@ def _tagged(value: object) -> bytes:
     return b'{"kind":"%b"%b' % (_KIND[type(value)], rest)
 
 
-def _fact_from(fields: dict[str, Any]) -> Fact:
-    kind = fields["kind"]
+def _fact_from(text: bytes | str, kind: str) -> Fact:
+    """The fact of an event. Its fields are beside those of the event."""
     cls = FACTS.get(kind) or _FORMER.get(kind)
+    if cls and cls is not AssistantSpoke:
+        return cast(Fact, _reader_of(kind)(text))
     if cls is None:
-        return Unrecognised(name=str(kind), raw=_encode(fields).decode())
-    if cls is AssistantSpoke:
-        return AssistantSpoke(
-            request_id=str(fields["request_id"]),
-            blocks=tuple(_block_from(block) for block in fields["blocks"]),
-            stop=msgspec.convert(fields.get("stop", "unknown"), prepared(StopReason)),
-            usage=msgspec.convert(fields.get("usage", {}), prepared(Usage)),
-            interrupted=bool(fields.get("interrupted", False)),
-            written=str(fields.get("written", "")),
-        )
-    return cast(Fact, msgspec.convert(fields, prepared(cls)))
+        fields = _decode(text)
+        own = {name: value for name, value in fields.items() if name not in _OF_EVENTS}
+        return Unrecognised(name=str(kind), raw=_encode(own).decode())
+    answer = _read_answer(text)
+    return AssistantSpoke(
+        request_id=str(answer.request_id),
+        blocks=tuple(map(_block_from, answer.blocks)),
+        stop=answer.stop,
+        usage=answer.usage,
+        interrupted=bool(answer.interrupted),
+        written=str(answer.written),
+    )
+
+
+@cache
+def _reader_of(kind: str) -> Callable[[bytes | str], Any]:
+    cls = FACTS.get(kind) or _FORMER[kind]
+    return msgspec.json.Decoder(prepared(cls)).decode
 
 
 def _block_from(fields: dict[str, Any]) -> Block:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import groupby, pairwise
@@ -204,8 +204,7 @@ class StoredLines:
         os.close(self._fd)
 
     def __call__(self, places: Iterable[int]) -> Iterator[Event]:
-        for _, numbered in groupby(enumerate(places), _start_of_run):
-            run = [place for _, place in numbered]
+        for run in _runs(places):
             for start in range(0, len(run), _LINES_AT_ONCE):
                 yield from self._read(run[start], run[start : start + _LINES_AT_ONCE][-1] + 1)
 
@@ -220,6 +219,15 @@ class StoredLines:
                     "longer be read. Close the session, then continue it with --continue."
                 )
             yield found[0]
+
+
+def _runs(places: Iterable[int]) -> Iterator[Sequence[int]]:
+    """The places that follow one another."""
+    if isinstance(places, range) and places.step == 1:
+        yield places
+        return
+    for _, numbered in groupby(enumerate(places), _start_of_run):
+        yield [place for _, place in numbered]
 
 
 def _start_of_run(numbered: tuple[int, int]) -> int:

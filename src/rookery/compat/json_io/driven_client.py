@@ -227,7 +227,9 @@ class EngineMessagesClient:
             await self._go_back(task, happened)
         replaying = self._messages.replaying
         now = 0.0 if replaying else anyio.current_time()
-        self._send(self._messages.see(task_id, happened, now))
+        lines = self._messages.see(task_id, happened, now)
+        if not replaying:
+            self._send(lines)
         match happened.fact:
             case ChildBegan(task_id=child) if child in self._messages.tasks:
                 self._followed.follow(child)

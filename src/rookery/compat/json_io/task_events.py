@@ -224,6 +224,12 @@ def _usage(task: ShownTask) -> Wire:
     )
 
 
+_OF_COMMANDS = {
+    *(ToolStarted, CommandDetached, ToolFinished, CommandEnded),
+    *(StepCancelled, TaskClosed),
+}
+
+
 class RunningCommands:
     """The running commands. A command's id is the `ts` of the row that asked about it."""
 
@@ -240,6 +246,8 @@ class RunningCommands:
         return self._background[-1] if self._background else None
 
     def see(self, task: ShownTask, event: Event) -> None:
+        if type(event.fact) not in _OF_COMMANDS:
+            return
         match event.fact:
             case ToolStarted(call_id=call_id, command=command) if command:
                 self.foreground = call_id

@@ -75,7 +75,10 @@ class SealedRows:
 
     def add(self, rows: Sequence[Message], lines: Iterable[bytes], view: View) -> None:
         """Add a piece that `view` continues."""
-        self._pieces.append(readable(b"\n".join(lines).decode()).encode())
+        piece = b"\n".join(lines)
+        if not piece.isascii() or b"\x7f" in piece:
+            piece = readable(piece.decode()).encode()
+        self._pieces.append(piece)
         self._ts.extend(row.ts for row in rows)
         self._seqs.extend(row.seq for row in rows)
         self.checkpoints.extend(row.seq for row in rows if row.say == CHECKPOINT)
@@ -291,6 +294,8 @@ class ShownTask:
                 self._gone.append(ts)
 
     def _note(self, event: Event) -> None:
+        if type(event.fact) not in _NOTED:
+            return
         match event.fact:
             case TaskOpened(text=text, parent=parent):
                 self.text, self.parent, self.began = text, parent, event.ts
@@ -308,6 +313,10 @@ class ShownTask:
                 pass
 
 
+_NOTED = {
+    *(TaskOpened, TaskReopened, TaskFailed, UserSpoke, QueueEdited),
+    *(ModelSwitched, RequestStarted, Condensed),
+}
 _CONDENSED = ("condense_context", "sliding_window_truncation")
 
 

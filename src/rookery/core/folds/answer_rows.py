@@ -6,6 +6,7 @@ replaces what was shown while streaming.
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -61,9 +62,15 @@ class Request(Struct, frozen=True):
 
 
 def begin_request(sheet: Sheet, fact: RequestStarted) -> Request:
-    retry = {"attempt": fact.attempt} if fact.attempt > 1 else {}
-    info = {"model": fact.model, **retry}
-    return Request(fact.request_id, sheet.say("api_req_started", _json(info)).ts, info)
+    info, text = _begun(fact.model, fact.attempt)
+    return Request(fact.request_id, sheet.say("api_req_started", text).ts, info)
+
+
+@lru_cache(maxsize=8)
+def _begun(model: str, attempt: int) -> tuple[Mapping[str, Any], str]:
+    """What is shown of a request at first. Most requests of a session begin alike."""
+    info = {"model": model, **({"attempt": attempt} if attempt > 1 else {})}
+    return info, _json(info)
 
 
 def stream_text(sheet: Sheet, request: Request, kind: Words, text: str) -> Request:

@@ -196,8 +196,17 @@ class Sheet:
         partial: bool = False,
         call_id: str = "",
     ) -> Message:
-        row = self.new("say", kind, content)
-        return self.append(replace(row, images=images, partial=partial, call_id=call_id))
+        row = Message(
+            ts=self.event.ts,
+            seq=self.event.seq,
+            type="say",
+            say=kind,
+            content=content,
+            images=images,
+            partial=partial,
+            call_id=call_id,
+        )
+        return self.append(row)
 
     def append(self, row: Message) -> Message:
         """Add a row at the end, or after the open question is closed."""

@@ -158,14 +158,22 @@ class Transcript:
 
     def _apply(self, fact: Fact) -> None:
         sheet = self._sheet
-        match fact:
+        match fact:  # the most frequent of a stored session first
+            case RequestStarted():
+                self._begin_request(fact)
+            case AssistantSpoke():
+                self._end_answer(fact)
+            case ToolStarted():
+                self._start_tool(fact)
+            case ToolFinished():
+                self._finish_tool(fact)
+            case CheckpointSaved(id=id):
+                sheet.say("checkpoint_saved", id)
             case TaskOpened(text=text, images=images):
                 sheet.say("text", text, images=images)
             case UserSpoke() | QueueEdited():
                 self._waiting = queue_with(self._waiting, fact)
                 self._said = QueueChange(fact, self._said) if self._waiting else None
-            case RequestStarted():
-                self._begin_request(fact)
             case TextStreamed(request_id=request_id, text=text):
                 if request := self._under_way(request_id):
                     self._request = stream_text(sheet, request, "text", text)
@@ -175,8 +183,6 @@ class Transcript:
             case CallStreamed(request_id=request_id):
                 if request := self._under_way(request_id):
                     self._request = stream_call(sheet, request, fact)
-            case AssistantSpoke():
-                self._end_answer(fact)
             case RequestFailed(request_id=request_id):
                 if self._under_way(request_id):
                     self._end_request(fact.usage, "streaming_failed", fact.message)
@@ -186,12 +192,8 @@ class Transcript:
                 self._take_answer(fact)
             case OfferWithdrawn(ask_id=ask_id):
                 self._close_ask(ask_id)
-            case ToolStarted():
-                self._start_tool(fact)
             case OutputStreamed(call_id=call_id, text=text):
                 self._append_output(call_id, text)
-            case ToolFinished():
-                self._finish_tool(fact)
             case CompletionOffered(spoken=True) if self._spoken is not None:
                 sheet.rewrite(replace(sheet.row(self._spoken), say="completion_result"))
                 self._spoken = None
@@ -209,8 +211,6 @@ class Transcript:
                 if isinstance(fact, Noted) and fact.usage:
                     self.usage = plus(self.usage, replace(fact.usage, tokens_in=0, tokens_out=0))
                 sheet.say("note", text)
-            case CheckpointSaved(id=id):
-                sheet.say("checkpoint_saved", id)
             case FilesRestored():
                 sheet.say("note", restored_files(fact))
             case StepCancelled() | TaskClosed():
