@@ -99,11 +99,11 @@ class CatalogueCache:
         return self._known.get(server.digest)
 
     def learn(self, server: ServerDefinition, catalogue: Catalogue) -> None:
-        self._keep(server, LastConnection(catalogue=catalogue, ts=_now()))
+        self._keep(server, LastConnection(catalogue=catalogue, ts=milliseconds()))
 
     def failed(self, server: ServerDefinition, error: str) -> None:
         old = self.of(server) or LastConnection()
-        self._keep(server, replace(old, error=error, ts=_now()))
+        self._keep(server, replace(old, error=error, ts=milliseconds()))
 
     def _read(self) -> dict[str, LastConnection]:
         try:
@@ -140,7 +140,8 @@ def _newest(everything: Mapping[str, LastConnection]) -> dict[str, msgspec.Raw]:
     return kept
 
 
-def _now() -> int:
+def milliseconds() -> int:
+    """The time, since the epoch."""
     return time.time_ns() // 1_000_000
 
 

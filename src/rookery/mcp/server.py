@@ -1,7 +1,6 @@
 """One server: connected on first use, and reconnected with a delay after a failure."""
 
 import math
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -16,11 +15,18 @@ from msgspec import Struct
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import ToolError
 from rookery.mcp.agreements import Agreements, Pins, how_to_agree
-from rookery.mcp.catalogue import Catalogue, CatalogueCache, ToolOffer, named, same_name
+from rookery.mcp.catalogue import (
+    Catalogue,
+    CatalogueCache,
+    ToolOffer,
+    milliseconds,
+    named,
+    same_name,
+)
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.connection import Connection
 from rookery.mcp.results import CLOSED, is_closed, visible_line
-from rookery.mcp.server_programs import NamedFiles, ServerEnvironment, changed_code
+from rookery.mcp.server_programs import NamedFiles, ServerEnvironment
 from rookery.mcp.server_requests import ServerRequests
 from rookery.mcp.server_sign_in import Credentials, ServerSignInNeeded, sign_in
 from rookery.mcp.task_calls import LONGEST_TASK, ShownProgress, call_as_task
@@ -180,9 +186,7 @@ class McpServer:
     async def changed_code(self) -> str | None:
         """A file that has changed since the hub was opened, and that the server might load when
         it starts."""
-        return await anyio.to_thread.run_sync(
-            changed_code, self.definition, self.files, self._context
-        )
+        return await anyio.to_thread.run_sync(self.files.changed_code)
 
     async def _listed(self, connection: Connection) -> Catalogue:
         async with self._listing:
@@ -293,7 +297,7 @@ class McpServer:
                 offered=self._learn,
                 lost=self._record_failure,
             )
-            self._since = _now()
+            self._since = milliseconds()
             self._group.start_soon(self._connection.run, self._group)
         connection = self._connection
         await connection.settled.wait()
@@ -342,7 +346,7 @@ class McpServer:
 
     def _learn(self, catalogue: Catalogue) -> None:
         self.credentials.needed = False
-        self._since = _now()
+        self._since = milliseconds()
         self._records.memory.learn(self.definition, catalogue)
         self._records.pins.see(self.definition, catalogue.tools)
 
@@ -352,7 +356,7 @@ class McpServer:
         self._failures += 1
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (self._failures - 1))
         self._retry_at = anyio.current_time() + wait
-        self._since = _now()
+        self._since = milliseconds()
         self.errors.append(reason)
         self._records.memory.failed(self.definition, reason)
 
@@ -368,7 +372,3 @@ class McpServer:
 
 class WrongArguments(ToolError):
     """The server rejected the arguments."""
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -26,7 +26,7 @@ from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.results import ServerFailure, visible_line
 from rookery.mcp.server_requests import Answering
 from rookery.mcp.server_sign_in import TokenKeeper
-from rookery.platform.paths import leads_into, path_outside
+from rookery.platform.paths import leads_into, path_outside, within
 from rookery.platform.piped_process import PipedProcess
 
 _FETCHERS = {"npx", "bunx", "uvx", "pipx", "docker", "podman"}
@@ -81,11 +81,6 @@ class NamedFiles:
         self._context = context
         self._first: Mapping[str, str] = {}
 
-    @property
-    def any_there(self) -> bool:
-        """Whether the definition names a file of the workspace."""
-        return any(self._now().values())
-
     def look(self) -> None:
         self._first = self._now()
 
@@ -106,10 +101,22 @@ class NamedFiles:
     def accept(self) -> None:
         self._pins.started(self._server, self._now())
 
+    def changed_code(self) -> str | None:
+        """A changed file that the server might load when it starts; None if there is none. Walks
+        the whole workspace, which takes a while."""
+        root, folder = self._context.workspace, start_of(self._server, self._context).folder
+        names_any = any(self._now().values())
+        starts_there = folder != self._context.empty and leads_into(folder, root)
+        if self._server.transport is not Transport.STDIO or not (names_any or starts_there):
+            return None
+        fetched = PurePath(self._server.command).name in _FETCHERS and not names_any
+        found = _changed(root, self._context.since)
+        return next((each for each in found if not fetched or _is_loaded(each)), None)
+
     def _known(self) -> dict[str, str]:
         """Recorded digests of this workspace: other workspaces may have the same definition."""
         files = self._pins.files_of(self._server)
-        return {file: digest for file, digest in files.items() if _is_in(file, self._root)}
+        return {file: digest for file, digest in files.items() if within(file, self._root)}
 
     def _now(self) -> dict[str, str]:
         if self._server.transport is not Transport.STDIO:
@@ -164,21 +171,6 @@ def start_of(server: ServerDefinition, context: ServerEnvironment) -> ServerStar
     return ServerStart(folder, environment, programs)
 
 
-def changed_code(
-    server: ServerDefinition, files: NamedFiles, context: ServerEnvironment
-) -> str | None:
-    """A changed file that the server might load when it starts; None if there is none. Walks the
-    whole workspace, which takes a while."""
-    root, folder = context.workspace, start_of(server, context).folder
-    names_any = files.any_there
-    starts_there = folder != context.empty and leads_into(folder, root)
-    if server.transport is not Transport.STDIO or not (names_any or starts_there):
-        return None
-    fetched = PurePath(server.command).name in _FETCHERS and not names_any
-    found = _changed(root, context.since)
-    return next((each for each in found if not fetched or _is_loaded(each)), None)
-
-
 def now() -> int:
     return time.time_ns() - CLOCK_LAG
 
@@ -214,7 +206,7 @@ def _named(server: ServerDefinition, root: str, context: ServerEnvironment) -> I
     for word in (*start.programs, *_operands(server.args)):
         top, name = os.path.split(os.path.join(start.folder, word))
         file = os.path.join(os.path.realpath(top), name)
-        inside = _is_in(file, root) or _is_in(os.path.realpath(file), root)
+        inside = within(file, root) or within(os.path.realpath(file), root)
         like_a_path = os.sep in word or "." in word or os.path.isfile(file)
         if inside and like_a_path and PurePath(name).suffix.lower() not in DATA:
             yield file
@@ -227,16 +219,12 @@ def _operands(args: tuple[str, ...]) -> Iterator[str]:
             yield operand
 
 
-def _is_in(file: str, root: str) -> bool:
-    return PurePath(file).is_relative_to(root)
-
-
 def _digest(file: str, root: str) -> str:
     """Digest of the content, or the target of a link out of the workspace."""
     real = os.path.realpath(file)
     if not os.path.isfile(real):
         return ""
-    if not _is_in(real, root):
+    if not within(real, root):
         return f"to {real}"
     try:
         with open(real, "rb") as stream:

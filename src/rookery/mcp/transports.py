@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import httpx2
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import TransportStreams
-    from mcp.shared._httpx_utils import McpHttpClientFactory
     from mcp.shared.message import SessionMessage
 
 LARGEST_MESSAGE = 16 * MIB
@@ -62,14 +61,16 @@ async def to_program(
         with anyio.move_on_after(LAST_WORDS):
             await ended.wait()
             return  # `watch` reports the exit status
-        _end(ending, received, f"It closed its output.{last_words(process)}")
+        ending.finish(f"It closed its output.{last_words(process)}")
+        received.close()
 
     async def watch() -> None:
         await process.watch()
         ended.set()
         with anyio.move_on_after(LAST_WORDS):
             await output_ended.wait()
-        _end(ending, received, f"{_how_it_ended(process.ended)}{last_words(process)}")
+        ending.finish(f"{_how_it_ended(process.ended)}{last_words(process)}")
+        received.close()
 
     try:
         async with anyio.create_task_group() as group:
@@ -105,8 +106,11 @@ async def to_url(
     from mcp.client.streamable_http import streamable_http_client
 
     if server.transport is Transport.SSE:
-        factory = _client_factory(server, ending, credentials)
-        async with sse_client(server.url, httpx_client_factory=factory) as (inbox, outbox):
+
+        def client(*_: object, **__: object) -> "httpx2.AsyncClient":
+            return _http_client(server, ending, credentials)
+
+        async with sse_client(server.url, httpx_client_factory=client) as (inbox, outbox):
             yield ServerMessages(inbox, ending, server, credentials), outbox
         return
     async with (
@@ -116,21 +120,6 @@ async def to_url(
         ) as (inbox, outbox),
     ):
         yield ServerMessages(inbox, ending, server, credentials), outbox
-
-
-def _client_factory(
-    server: ServerDefinition, ending: ConnectionEnd, credentials: Credentials
-) -> "McpHttpClientFactory":
-    """A client factory for the SDK that uses the server's definition only."""
-
-    def make(
-        headers: dict[str, str] | None = None,
-        timeout: "httpx2.Timeout | None" = None,
-        auth: "httpx2.Auth | None" = None,
-    ) -> "httpx2.AsyncClient":
-        return _http_client(server, ending, credentials)
-
-    return make
 
 
 def _http_client(
@@ -210,15 +199,6 @@ def _http_client(
         transport=Bounded(trust_env=False),
         trust_env=False,
     )
-
-
-def _end(
-    ending: ConnectionEnd,
-    received: "MemoryObjectSendStream[SessionMessage | Exception]",
-    reason: str,
-) -> None:
-    ending.finish(reason)
-    received.close()
 
 
 async def _read_messages(
