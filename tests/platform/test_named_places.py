@@ -49,6 +49,10 @@ def test_a_folder_is_listed_again_when_it_has_changed(
     assert found(tmp_path, places) == {}
     (tmp_path / ".ssh").mkdir()
     assert found(tmp_path, places) == {".ssh": False}
+    (tmp_path / ".ssh").rmdir()
+    (tmp_path / ".ssh").symlink_to("elsewhere")
+    os.utime(tmp_path, (2, 2))
+    assert found(tmp_path, places) == {".ssh": True}
 
 
 def test_a_path_may_be_as_deep_as_a_file_system_allows():

@@ -254,7 +254,7 @@ class NamedPlaces:
         self._steps: dict[str, dict[str, tuple[str, list[str]]]] = {}
         """For each folder, by the next name in lower case: the path it leads to, and the places at
         or below that path."""
-        self._listed: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}
+        self._listed: dict[str, tuple[tuple[int, ...], dict[str, bool]]] = {}
         for place in places:
             names = place.split("/")
             for depth, name in enumerate(names):
@@ -264,14 +264,13 @@ class NamedPlaces:
 
     def below(self, folder: str) -> Iterator[tuple[str, bool]]:
         """The paths that may exist, and whether one is a link or reached by one."""
-        yield from self._below(folder, "")
+        return self._below(folder, "")
 
     def _below(self, top: str, at: str) -> Iterator[tuple[str, bool]]:
         steps = self._steps[at]
-        names = self._names_in(f"{top}/{at}" if at else top)
-        for step in steps if names is None else steps.keys() & names:
+        for step, is_link in self._steps_in(top, at).items():
             reached, places = steps[step]
-            if os.path.islink(f"{top}/{reached}"):
+            if is_link:
                 yield from ((f"{top}/{place}", True) for place in places)
                 continue
             if reached in places:
@@ -279,24 +278,26 @@ class NamedPlaces:
             if reached in self._steps:
                 yield from self._below(top, reached)
 
-    def _names_in(self, folder: str) -> frozenset[str] | None:
-        """The names in a folder in lower case; None if it cannot be listed, though its files may
-        be accessible."""
-        now = time.time_ns()
+    def _steps_in(self, top: str, at: str) -> dict[str, bool]:
+        """The next names in a folder, and whether each is a link; all of them if it cannot be
+        listed, though its files may be accessible."""
+        steps, folder, now = self._steps[at], f"{top}/{at}" if at else top, time.time_ns()
         try:
             there = os.stat(folder)
             version = there.st_dev, there.st_ino, there.st_mtime_ns, there.st_ctime_ns
-            known, names = self._listed.get(folder, ((), frozenset()))
+            known, found = self._listed.get(folder, ((), {}))
             if known == version:
-                return names
-            names = frozenset(map(str.lower, os.listdir(folder)))
+                return found
+            names = steps.keys() & set(map(str.lower, os.listdir(folder)))
+            is_settled = times_are_settled(there, now)
         except PermissionError:
-            return None
+            names, is_settled = set(steps), False
         except OSError:
-            return frozenset()
-        if times_are_settled(there, now):
-            self._listed[folder] = version, names
-        return names
+            return {}
+        found = {step: os.path.islink(f"{top}/{steps[step][0]}") for step in names}
+        if is_settled:
+            self._listed[folder] = version, found
+        return found
 
 
 def hidden(name: str) -> bool:
