@@ -27,6 +27,7 @@ _SMALL_PACK = 8 * 1024 * 1024
 _MOST_SMALL_PACKS = 50
 _LARGEST_PACK = 1024 * 1024 * 1024
 """Well below 2 GiB, from where on an index needs longer offsets."""
+_MOST_IN_MEMORY = 1024 * 1024
 
 
 class ObjectStore:
@@ -38,8 +39,8 @@ class ObjectStore:
         self._places: dict[bytes, tuple[str, int]] = {}
         self._packing: Packing | None = None
         self._made: set[str] = set()
-        self._new_trees: dict[bytes, bytes] = {}
-        """Trees that are not on disk yet, but may be read."""
+        self._recent: dict[tuple[ObjectKind, bytes], bytes] = {}
+        """Trees and commits that are not on disk yet, and the last ones that are."""
         self._in_memory: dict[bytes, bytes] = {}
         """Contents of secret files, which are kept in memory only."""
 
@@ -50,6 +51,7 @@ class ObjectStore:
         names = {name for name in names if f"{name}.pack" in files}
         if self._loaded - names:
             self._loaded, self._places = set(), {}
+            self._recent.clear()
         for name in sorted(names - self._loaded):
             self._load(name)
 
@@ -65,8 +67,8 @@ class ObjectStore:
         return wanted in self._places or self._is_pending(wanted)
 
     def read(self, wanted: bytes, kind: ObjectKind) -> bytes:
-        if wanted in self._new_trees:
-            return self._new_trees[wanted]
+        if recent := self._recent.get((kind, wanted)):
+            return recent
         if wanted in self._in_memory and kind is ObjectKind.BLOB:
             return self._in_memory[wanted]
         found, data = self._read(wanted)
@@ -79,8 +81,8 @@ class ObjectStore:
         new = object_id(kind, data)
         if not self.is_written(new):
             self._put(new, kind, data)
-            if kind is ObjectKind.TREE:
-                self._new_trees[new] = data
+            if kind is not ObjectKind.BLOB:
+                self._recent[kind, new] = data
         return new
 
     def remember(self, data: bytes) -> bytes:
@@ -92,13 +94,15 @@ class ObjectStore:
     def flush(self) -> None:
         """Make everything added so far durable."""
         packing, self._packing = self._packing, None
-        self._new_trees.clear()
+        if sum(map(len, self._recent.values())) > _MOST_IN_MEMORY:
+            self._recent.clear()
         if packing:
             self._finish_pack(packing)
 
     def discard(self) -> None:
+        """Forget what is not durable, and what is in memory besides."""
         packing, self._packing = self._packing, None
-        self._new_trees.clear()
+        self._recent.clear()
         if packing:
             packing.discard()
 
