@@ -779,6 +779,17 @@ async def test_many_checkpoints_are_kept_in_few_packs(ground: Ground):
     ground.demand_valid()
 
 
+async def test_damage_on_disk_is_found_by_those_who_wrote_it(ground: Ground):
+    ground.put("a.txt", "one")
+    checkpoints = ground.open()
+    await checkpoints.save(None)
+    (pack,) = ground.repository.glob("objects/pack/*.pack")
+    head = pack.read_bytes()
+    tree = head.index(b"x", head.index(b"x", 12) + 1)  # the second object is a tree
+    pack.write_bytes(head[:tree] + bytes(8) + head[tree + 8 :])
+    assert "damaged" in await checkpoints.health()
+
+
 async def test_the_newest_intact_checkpoint_is_found(ground: Ground):
     ground.put("a.txt", "one")
     checkpoints = ground.open()
