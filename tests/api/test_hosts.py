@@ -1,5 +1,6 @@
 """Hosts and sessions of the Python API, with the real engine and a scripted model."""
 
+import asyncio
 import gc
 import os
 import threading
@@ -61,6 +62,21 @@ async def test_without_an_answer_nothing_is_approved(place: Place):
         result = await host.run("do it")
     assert (result.status, result.text) == ("completed", "Done.")
     assert list(place.work.iterdir()) == []
+
+
+def test_callbacks_of_the_loop_may_use_anyio(place: Place):
+    """As the watch for ports does that begins while a command runs."""
+    failures: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, failure: failures.append(failure))
+        async with rookery.open(**place.options(WRITE)):
+            loop.call_soon(anyio.CancelScope)
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert failures == []
 
 
 async def test_an_untrusted_folder_is_not_changed_although_the_program_approves(place: Place):

@@ -6,6 +6,7 @@ that another host or the command line can resume it.
 
 import inspect
 import os
+import sys
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -132,6 +133,8 @@ async def open(
     untrusted folder is only read. `settings` override the settings files, by name. Raises
     `SettingsError` if no model can be called.
     """
+    if sniffio := sys.modules.get("sniffio"):  # anyio asks it, and it knows tasks only
+        sniffio.current_async_library_cvar.set("asyncio")
     workspace, places = _workspace(folder), find_places(os.environ)
     own = Additions(tools=tuple(tools), hooks=tuple(hooks), providers=_given(provider))
     named = provider if provider is None or isinstance(provider, str) else GIVEN
