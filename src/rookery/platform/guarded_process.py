@@ -18,6 +18,7 @@ from contextlib import suppress
 from fnmatch import translate
 from functools import cache, lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import ClassVar
 
 from rookery.errors import ToolError
@@ -39,6 +40,7 @@ class GuardedProcess:
     """
 
     _released: ClassVar[list[Process]] = []
+    _reaping: ClassVar[Lock] = Lock()
 
     def __init__(
         self,
@@ -179,9 +181,10 @@ class GuardedProcess:
 
     @classmethod
     def _reap_released(cls) -> None:
-        for warden in [each for each in cls._released if each.poll() is not None]:
-            cls._released.remove(warden)
-            WaitingWarden.pids.discard(warden.pid)
+        with cls._reaping:
+            for warden in [each for each in cls._released if each.poll() is not None]:
+                cls._released.remove(warden)
+                WaitingWarden.pids.discard(warden.pid)
 
 
 def _polling(*files: int) -> "select.epoll | None":

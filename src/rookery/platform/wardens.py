@@ -223,34 +223,37 @@ class Wardens:
 
 
 class ForkedWardens(Wardens):
-    """Forks the wardens of a host. Starts a warden that cannot be forked."""
+    """Forks the wardens of a host, in any thread. Starts a warden that cannot be forked."""
 
     def __init__(self) -> None:
         self.server: ForkServer | None = None
+        self._choosing = Lock()
         self._closed = sys.platform != "linux" or os.uname().machine not in CLONE_NUMBERS
 
     def take(self, *, terminal: bool) -> WaitingWarden:
         self.prepare()
-        if self.server:
+        if server := self.server:
             try:
-                return WaitingWarden(terminal=terminal, server=self.server)
+                return WaitingWarden(terminal=terminal, server=server)
             except OSError:
-                self._leave_server(broken=True)
+                self._leave(server, broken=True)
         return super().take(terminal=terminal)
 
     def prepare(self) -> None:
-        if self.server is None and not self._closed:
-            with suppress(OSError):  # starting the warden will report the error
-                self.server = ForkServer.enter()
+        with self._choosing:
+            if self.server is None and not self._closed:
+                with suppress(OSError):  # starting the warden will report the error
+                    self.server = ForkServer.enter()
 
     def close(self) -> None:
         self._closed = True
-        self._leave_server()
+        self._leave(self.server)
 
-    def _leave_server(self, *, broken: bool = False) -> None:
-        if self.server:
-            self.server.leave(broken=broken)
-            self.server = None
+    def _leave(self, server: ForkServer | None, *, broken: bool = False) -> None:
+        with self._choosing:
+            if server and server is self.server:
+                self.server = None
+                server.leave(broken=broken)
 
 
 def _start(link: int, output: int, output_in: int, *, terminal: bool) -> "subprocess.Popen[bytes]":

@@ -8,8 +8,8 @@ import codecs
 import math
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, closing, nullcontext
 from pathlib import Path
 from typing import Protocol
 
@@ -153,28 +153,34 @@ class Terminal:
         if not permit.command:
             raise Denied("No command was permitted, so none was run.")
 
-        def prepare() -> tuple[Path, Launch]:
+        def start() -> tuple[GuardedProcess, WayOut | None]:
             check()
             folder = self._folder(permit.cwd)
-            return folder, self._launcher([self._shell, "-c", permit.command], permit, folder)
+            launch = self._launcher([self._shell, "-c", permit.command], permit, folder)
+            environment = command_environment(os.environ, confined=permit.confined)
+            environment |= TERMINAL_VARIABLES if terminal else {}
+            faults.kp("command.before_start")
+            try:
+                process = start_guarded(
+                    self._wardens,
+                    launch.argv,
+                    grace=self._limits.command_grace,
+                    folder=folder,
+                    environment=environment | dict(launch.environment),
+                    terminal=terminal,
+                )
+            except BaseException:
+                if launch.way:
+                    launch.way.close()
+                raise
+            return process, launch.way
 
         self._wardens.prepare()
-        # in a thread: it may scan the whole workspace for files to protect
-        folder, launch = await anyio.to_thread.run_sync(prepare)
-        environment = command_environment(os.environ, confined=permit.confined)
-        environment |= TERMINAL_VARIABLES if terminal else {}
-        faults.kp("command.before_start")
-        with _started_proxy(launch.way):
-            process = start_guarded(
-                self._wardens,
-                launch.argv,
-                grace=self._limits.command_grace,
-                folder=folder,
-                environment=environment | dict(launch.environment),
-                terminal=terminal,
-            )
+        # in a thread: it may scan the whole workspace for files to protect, and waits for a fork
+        process, way = await anyio.to_thread.run_sync(start)
+        with closing(way) if way else nullcontext():
             kept = KeptOutput(keep, self._limits.output_on_disk)
-            command = _Command(process, kept, self._limits, launch.way)
+            command = _Command(process, kept, self._limits, way)
             async with self._started(command, seconds):
                 yield command
 
@@ -197,18 +203,6 @@ class Terminal:
         if not folder.is_dir():
             raise ToolError(f"No such folder: {cwd}. Give one that exists, or none.")
         return folder
-
-
-@contextmanager
-def _started_proxy(way: WayOut | None) -> Iterator[None]:
-    if way is None:
-        yield
-        return
-    try:
-        way.start()
-        yield
-    finally:
-        way.close()
 
 
 class _Command:
@@ -251,6 +245,8 @@ class _Command:
 
     async def start(self, seconds: float) -> None:
         """Wait until the shell runs. Raises `ToolError` if it does not start."""
+        if self._way:
+            self._way.start()
         self._deadline = anyio.current_time() + seconds
         with anyio.CancelScope(deadline=self._deadline):
             while not self._process.pid and not self._process.gone:
@@ -325,8 +321,8 @@ class _Command:
 
         Bytes that were read are returned without another wait, so cancelling loses none.
         """
+        await checkpoint()
         while True:
-            await checkpoint()
             self._process.listen()
             if anyio.current_time() >= self._deadline:
                 self._on_timeout()
