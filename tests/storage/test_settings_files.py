@@ -14,10 +14,10 @@ from rookery.errors import SettingsError
 from rookery.storage.settings_files import (
     LARGEST_FILE,
     LONGEST_LINE,
-    ExplainedSetting,
     FoundSettings,
-    explain,
     find_settings,
+    held_in,
+    keys_of,
 )
 
 
@@ -470,19 +470,17 @@ def test_every_value_is_explained(user_file: Path, project_file: Path, workspace
     write(user_file, "model = 'm'\n[models.'a.b']\nwindow = 5\n[ui]\ncolour = 'never'")
     write(project_file, "approval = 'ask'")
     found = find_settings(user_file, workspace, {"ROOKERY_MODE": "ask"}, {"max_cost": 2})
-    rows = {row.key: row for row in explain(found)}
-    assert rows["model"] == ExplainedSetting("model", '"m"', str(user_file))
-    assert rows["provider"] == ExplainedSetting("provider", "", "default")
-    assert rows["approval"] == ExplainedSetting("approval", '"ask"', str(project_file))
-    assert rows["mode"] == ExplainedSetting("mode", '"ask"', "ROOKERY_MODE")
-    assert rows["max_cost"] == ExplainedSetting("max_cost", "2", "flag")
-    assert rows["limits.read_lines"] == ExplainedSetting(
-        "limits.read_lines", str(Settings().limits.read_lines), "default"
-    )
-    assert rows['models."a.b".window'] == ExplainedSetting(
-        'models."a.b".window', "5", str(user_file)
-    )
-    assert list(rows)[-1] == 'models."a.b".window'
+    keys = keys_of(found)
+    held = {
+        spelled(key): (each.value, each.origin) for key in keys for each in [held_in(found, key)]
+    }
+    assert held["model"] == ("m", str(user_file))
+    assert held["provider"] == (None, "default")
+    assert held["approval"] == ("ask", str(project_file))
+    assert held["mode"] == ("ask", "ROOKERY_MODE")
+    assert held["max_cost"] == (2, "flag")
+    assert held["limits.read_lines"] == (Settings().limits.read_lines, "default")
+    assert list(held.items())[-1] == ('models."a.b".window', (5, str(user_file)))
 
 
 KEYS = st.one_of(

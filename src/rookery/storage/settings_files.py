@@ -65,14 +65,6 @@ class FoundSettings(Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
 
 
-class ExplainedSetting(Struct, frozen=True):
-    """One line of the table that explains the settings."""
-
-    key: str
-    value: str
-    origin: str
-
-
 class _Layers:
     """The values of the layers so far. A later layer is stronger."""
 
@@ -194,19 +186,10 @@ def find_settings(
     )
 
 
-def explain(found: FoundSettings) -> list[ExplainedSetting]:
-    """Every setting with its value and source, including descriptions of models."""
+def keys_of(found: FoundSettings) -> list[Key]:
+    """Every setting, including descriptions of models."""
     plain = [key for key in all_settings() if ANY not in key]
-    described = [key for key in found.origins if key not in plain]
-    return [
-        ExplainedSetting(
-            spelled(key),
-            "" if held.value is None else shown(held.value),
-            held.origin,
-        )
-        for key in (*plain, *described)
-        for held in [held_in(found, key)]
-    ]
+    return [*plain, *(key for key in found.origins if key not in plain)]
 
 
 def held_in(found: FoundSettings, key: Key) -> Held:

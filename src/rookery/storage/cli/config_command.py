@@ -47,9 +47,9 @@ from rookery.storage.settings_edits import change_settings, with_value, without
 from rookery.storage.settings_files import (
     FoundSettings,
     Held,
-    explain,
     find_settings,
     held_in,
+    keys_of,
     overriding_source,
     spoken,
     table_of,
@@ -59,6 +59,7 @@ from rookery.storage.settings_files import (
 _HERE = folder_option("The project folder.")
 _PROJECT = click.option("--project", is_flag=True, help="Use the project's file, not yours.")
 EDITORS = ("nano", "vim", "vi")
+NOT_SET = "not set"
 LONGEST_ALIGNED = 24
 """Longer values, such as lists, are not aligned."""
 
@@ -83,20 +84,25 @@ def list_command(workspace: Path, form: str) -> int:
     """List every setting, its value and where the value comes from."""
     file = find_places(os.environ).settings_file
     found = find_settings(file, workspace, os.environ, {})
-    rows = explain(found)
+    rows = [_row(found, key) for key in keys_of(found)]
     if form == "json":
-        listed = [{"name": row.key, "value": row.value, "origin": row.origin} for row in rows]
+        listed = [dict(zip(("name", "value", "origin"), row, strict=True)) for row in rows]
         print(json.dumps({"settings": listed, "refused": found.refused, "file": str(file)}))
         return 0
-    width = max(len(row.key) for row in rows)
-    values = [row.value or "not set" for row in rows]
-    column = max(len(value) for value in values if len(value) <= LONGEST_ALIGNED)
-    for row, value in zip(rows, values, strict=True):
-        print(f"{row.key:{width}}  {value:{column}}  {row.origin}")
+    width = max(len(name) for name, _, _ in rows)
+    column = max(len(value or NOT_SET) for _, value, _ in rows if len(value) <= LONGEST_ALIGNED)
+    for name, value, origin in rows:
+        print(f"{name:{width}}  {value or NOT_SET:{column}}  {origin}")
     for sentence in found.refused:
         print(f"note: {sentence}")
     print(f"\nYour settings file is {file}.")
     return 0
+
+
+def _row(found: FoundSettings, key: Key) -> tuple[str, str, str]:
+    """The name, value and origin of a setting; the value is empty if it is not set."""
+    holds = held_in(found, key)
+    return spelled(key), "" if holds.value is None else shown(holds.value), holds.origin
 
 
 @command.command("get")
