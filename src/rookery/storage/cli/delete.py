@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -144,10 +144,13 @@ def _name(families: Sequence[Sequence[TaskSummary]], everyone: Iterable[TaskSumm
 
 
 def _delete(store: TaskStore, families: Iterable[Sequence[TaskSummary]]) -> _Done:
+    from rookery.app.past_session import drop_files, record_unfinished
+
     deleted: list[str] = []
     refused: list[str] = []
     gone: set[str] = set()
-    store.before_delete = _record_rest(store)
+    places = find_places(os.environ)
+    store.before_delete = partial(record_unfinished, places, store)
     store.after_delete = gone.update
     for family in families:
         try:
@@ -158,21 +161,9 @@ def _delete(store: TaskStore, families: Iterable[Sequence[TaskSummary]]) -> _Don
                 deleted.append(one.id)
         except StorageError as error:
             refused.append(str(error))
-    if deleted and (problem := _forget_files(store, gone)):
+    if deleted and (problem := drop_files(places, store, gone)):
         refused.append(problem)
     return _Done(deleted=tuple(deleted), refused=tuple(refused))
-
-
-def _record_rest(store: TaskStore) -> Callable[[str], None]:
-    from rookery.app.past_session import record_unfinished
-
-    return partial(record_unfinished, find_places(os.environ), store)
-
-
-def _forget_files(store: TaskStore, gone: Collection[str]) -> str:
-    from rookery.app.past_session import drop_files
-
-    return drop_files(find_places(os.environ), store, gone)
 
 
 def _report(done: _Done, form: str) -> None:
