@@ -77,7 +77,7 @@ _encode_strictly = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-class _Head(msgspec.Struct):
+class _EventFields(msgspec.Struct):
     """What every event has. The numbers are checked by `_number`."""
 
     seq: Any
@@ -86,7 +86,7 @@ class _Head(msgspec.Struct):
     kind: Any
 
 
-class _Answer(msgspec.Struct):
+class _AnswerFields(msgspec.Struct):
     """The fields of an `AssistantSpoke`. Its blocks have no tag of their own."""
 
     request_id: Any
@@ -99,8 +99,8 @@ class _Answer(msgspec.Struct):
 
 _OF_EVENTS = ("seq", "sub", "ts")
 """No fact has a field of such a name."""
-_read_head = msgspec.json.Decoder(_Head).decode
-_read_answer = msgspec.json.Decoder(_Answer).decode
+_read_head = msgspec.json.Decoder(_EventFields).decode
+_read_answer = msgspec.json.Decoder(_AnswerFields).decode
 
 
 @cache
