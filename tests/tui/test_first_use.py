@@ -208,6 +208,24 @@ async def test_pages_scroll_the_conversation_from_anywhere_also_while_it_streams
         played.app._page.panel.focus()
         await played.press("pageup")
         assert played.app._page.transcript.scroll_y < place
+        await played.press("end")
+        assert "End follows" not in played.screen
+
+
+async def test_end_follows_the_conversation_from_an_empty_input():
+    async with play() as played:
+        working(played.host)
+        words = "\n\n".join(f"paragraph {n}" for n in range(60))
+        played.host.tell(TextStreamed(request_id="r2", text=words))
+        await played.settle()
+        await played.press("pageup", "pageup")
+        await played.type("a b")
+        await played.press("home", "end")
+        await played.type("c")
+        assert (played.composer.text, "End follows" in played.screen) == ("a bc", True)
+        await played.press(*["backspace"] * 4, "end")
+        await played.settle()
+        assert "End follows" not in played.screen
 
 
 async def test_text_typed_at_the_conversation_and_unknown_commands_stay_in_the_input():

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
+from textual.actions import SkipAction
 from textual.widget import Widget
 
 from rookery.core.asks import AskKind
@@ -181,6 +182,14 @@ class KeyActions(TaskController):
             panel.action_page(direction)
         else:
             self._page.transcript.action_half_page(direction)
+
+    def action_follow(self) -> None:
+        """Show the end of the conversation, unless text or a long question needs the key."""
+        page = self._page
+        in_question = page.panel.has_focus and page.panel.body.fits_view
+        if not (in_question or (page.composer.has_focus and not page.composer.text)):
+            raise SkipAction
+        page.transcript.action_to_bottom()
 
     def action_unfold_all(self) -> None:
         self._page.transcript.toggle_all()

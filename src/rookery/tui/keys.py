@@ -17,6 +17,7 @@ APP_KEYS: list[BindingType] = [
     Binding("ctrl+m", "next_mode", "Next mode", priority=True, system=True),
     Binding("pageup", "page(-1)", "Half a page up", show=False, priority=True),
     Binding("pagedown", "page(1)", "Half a page down", show=False, priority=True),
+    Binding("end", "follow", "Follow the conversation", show=False, priority=True),
     Binding("ctrl+g", "edit_draft", "Write in your own editor (or Ctrl+X Ctrl+E)", priority=True),
     Binding("ctrl+o", "unfold_all", "Unfold or fold everything", priority=True),
     Binding("ctrl+f", "find", "Search in the conversation", priority=True),
