@@ -13,6 +13,7 @@ from rookery.core.asks import Decision, Ruling, allow, ask
 from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action, Permit
 from rookery.errors import ToolError, UsageError
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 CALL = ToolCall(id="c", name="edit")
@@ -47,7 +48,7 @@ async def approves(call: ToolCall, action: Action) -> Ruling:
     return allow()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hook", "decision", "words"),
     [
         (approves, Decision.NONE, ""),
@@ -86,7 +87,7 @@ async def exits_later() -> str:
     sys.exit(3)
 
 
-@pytest.mark.parametrize("function", [exits, interrupts, stops, exits_later])
+@each_row("function", [exits, interrupts, stops, exits_later])
 async def test_a_tool_that_wants_to_end_the_program_fails(function: Callable[[], str]):
     made = tool(function)
     with pytest.raises(ToolError, match=f"{function.__name__} failed: "):

@@ -55,7 +55,7 @@ def names(syntax: SyntaxReader, path: str, text: str) -> str:
     return " ".join(each.name for each in syntax.read(path, text).definitions)
 
 
-@pytest.mark.parametrize("path", SAMPLES)
+@each_row("path", SAMPLES)
 def test_definitions_are_found_in_every_language(syntax: SyntaxReader, path: str):
     text, expected = SAMPLES[path]
     assert names(syntax, path, text) == expected
@@ -79,7 +79,7 @@ def test_definitions_know_their_lines_depth_kind_and_first_line(syntax: SyntaxRe
     assert rows == [(301, 308, 0, "class", "class A:"), (307, 308, 1, "function", "def f(self):")]
 
 
-@pytest.mark.parametrize(("end", "rows"), [("\r\n", (1, 3)), ("\r", (1, 3))])
+@each_row(("end", "rows"), [("\r\n", (1, 3)), ("\r", (1, 3))])
 def test_lines_are_counted_as_read_file_counts_them(
     syntax: SyntaxReader, end: str, rows: tuple[int, int]
 ):

@@ -9,6 +9,7 @@ import yaml
 
 from rookery.core.asks import Decision
 from support.command_project import Bench, bench, decision
+from support.each_row import each_row
 
 VECTORS: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[1] / "vectors" / "commands.yaml").read_text(encoding="utf-8")
@@ -34,7 +35,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("verdict", "lines"), GROUPS)
+@each_row(("verdict", "lines"), GROUPS)
 async def test_every_line_gets_its_verdict(here: Bench, verdict: str, lines: list[str]):
     for line in lines:
         await demand(here, verdict, line)

@@ -6,6 +6,7 @@ import pytest
 
 from rookery.engine.ports.actions import GitUse, Judgement
 from support.command_project import Bench, bench
+from support.each_row import each_row
 
 NONE, PART, ONLY = GitUse.NONE, GitUse.PART, GitUse.ONLY
 LINES = [
@@ -90,7 +91,7 @@ def test_a_planted_git_earlier_on_the_path_is_not_trusted(
     assert (judged.git, judged.only_moves_files) == (PART, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "kept"),
     [
         ("python3 x", True),

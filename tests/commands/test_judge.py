@@ -21,6 +21,7 @@ from rookery.core.limits import KIB, Limits
 from rookery.engine.ports.actions import Action, Deed, Pipeline, PlainCommand, Target
 from rookery.workspace.files import WorkspaceFiles
 from support.command_project import Bench, bench, decision, never
+from support.each_row import each_row
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 LONGEST_WAIT = 5.0
@@ -63,9 +64,7 @@ def test_the_targets_of_a_line_are_named(here: Bench, line: str, targets: list[T
     assert sorted(found, key=repr) == sorted(targets, key=repr)
 
 
-@pytest.mark.parametrize(
-    "line", ["rm -rf build", "mv a b", "cp -r src x", "echo a > x", "mkdir -p y"]
-)
+@each_row("line", ["rm -rf build", "mv a b", "cp -r src x", "echo a > x", "mkdir -p y"])
 def test_commands_that_change_known_files_still_need_approval(here: Bench, line: str):
     judged = here.judge(line, "")
     assert judged.why_not == ""
@@ -93,7 +92,7 @@ NOTES = [
 ]
 
 
-@pytest.mark.parametrize(("line", "note"), NOTES)
+@each_row(("line", "note"), NOTES)
 def test_notes_describe_the_effects_of_a_command(here: Bench, line: str, note: str):
     assert here.spelled(note) in here.judge(here.spelled(line), "").notes
 
@@ -113,7 +112,7 @@ DOUBTS = [
 ]
 
 
-@pytest.mark.parametrize(("line", "doubt"), DOUBTS)
+@each_row(("line", "doubt"), DOUBTS)
 def test_the_judgement_says_why_a_line_is_not_understood(here: Bench, line: str, doubt: str):
     judged = here.judge(line, "")
     assert doubt in judged.why_not
@@ -533,7 +532,7 @@ def nested(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return made
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "cwd"),
     [
         ("git -C lib log", ""),
@@ -551,7 +550,7 @@ def test_git_run_across_nested_repositories_needs_approval(nested: Bench, line: 
     assert nested.judge("cd docs && git status", "").plain
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         *("echo ../*", "echo @OUT@/*", "echo @WS@/../home/.ssh/*", "cd docs && echo ../../*"),
@@ -563,7 +562,7 @@ def test_patterns_that_reach_outside_or_hidden_files_need_approval(here: Bench, 
     assert here.judge("echo src/*.py", "").plain
 
 
-@pytest.mark.parametrize(("command", "cwd"), [("ls src", ""), ("ls ", ""), ("ls", "src")])
+@each_row(("command", "cwd"), [("ls src", ""), ("ls ", ""), ("ls", "src")])
 def test_a_judgement_of_another_line_is_refused(here: Bench, command: str, cwd: str):
     judged = here.judge("ls", "")
     Action(title="Run", perform=never, command="ls", judgement=judged)

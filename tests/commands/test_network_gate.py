@@ -11,6 +11,7 @@ from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
 from rookery.core.hosts import covered, entries
 from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +71,7 @@ ASKED = (
 )
 
 
-@pytest.mark.parametrize(("line", "proxied", "open_to_all"), ASKED)
+@each_row(("line", "proxied", "open_to_all"), ASKED)
 async def test_a_command_that_names_an_unknown_host_needs_approval(
     line: str, proxied: bool, open_to_all: bool
 ):
@@ -88,7 +89,7 @@ async def test_the_reason_names_the_host_and_how_to_allow_it():
     assert "If you approve, this command can reach it." in reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("origin", "asked"),
     [
         ("http://localhost:3000", False),

@@ -13,6 +13,7 @@ from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action
 from support.actions import never
 from support.command_project import Bench, bench
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -205,7 +206,7 @@ NOT_OFFERED = [
 ]
 
 
-@pytest.mark.parametrize("line", NOT_OFFERED)
+@each_row("line", NOT_OFFERED)
 def test_no_rule_is_offered_where_it_would_reach_further(here: Bench, line: str):
     assert prefix_in(here.judge(line, ""), here.root) == ""
 
@@ -226,12 +227,12 @@ COVERED = [
 ]
 
 
-@pytest.mark.parametrize("line", COVERED)
+@each_row("line", COVERED)
 async def test_a_rule_covers_other_arguments(here: Bench, line: str):
     assert await decided(here, line) is Decision.ALLOW
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         *("cargo build", "cargo publish", "cargo", "npm run lint:all", "npm run", "npm test"),

@@ -10,6 +10,7 @@ from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action
 from support.actions import never
 from support.command_project import Bench, bench, decision
+from support.each_row import each_row
 
 ALLOW, ASK, DENY, NONE = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.NONE
 
@@ -83,7 +84,7 @@ ROWS = [
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("line", "allow", "deny", "expected"), ROWS)
+@each_row(("line", "allow", "deny", "expected"), ROWS)
 async def test_allow_and_deny_lists_decide(
     here: Bench, line: str, allow: list[str], deny: list[str], expected: Decision
 ):

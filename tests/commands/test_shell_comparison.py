@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from rookery.engine.ports.actions import Deed, Judgement
 from support.command_project import Bench, bench
+from support.each_row import each_row
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 SHELLS = [shell for name in ("bash", "dash") if (shell := shutil.which(name))]
@@ -193,7 +194,7 @@ INDEXED = [
 ]
 
 
-@pytest.mark.parametrize("text", INDEXED)
+@each_row("text", INDEXED)
 def test_commands_in_shell_arithmetic_are_found(here: Bench, text: str):
     judged = here.judge(text, "")
     assert "f1" in changed_by("bash", text) or "unset" in text, "the text is as bad as it is said"

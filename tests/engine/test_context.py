@@ -44,6 +44,7 @@ from rookery.engine.ports.model import (
     weight,
 )
 from rookery.errors import ProviderError
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -224,7 +225,7 @@ def overfull(rng: random.Random, most: int) -> list[Fact]:
     return facts
 
 
-@pytest.mark.parametrize("batch", range(4))
+@each_row("batch", range(4))
 async def test_every_overfull_conversation_ends_in_an_accepted_request(batch: int):
     """Whatever the window was declared to be, however it is refused, whether or not the model
     can summarise: accepted, with each cut strictly smaller than what was there before."""
@@ -245,7 +246,7 @@ async def test_every_overfull_conversation_ends_in_an_accepted_request(batch: in
         assert all(cut.tokens_after < cut.tokens_before for cut in rig.cuts)
 
 
-@pytest.mark.parametrize("refusal", REFUSALS[:-1])
+@each_row("refusal", REFUSALS[:-1])
 async def test_one_more_request_is_enough_after_a_refusal(refusal: str):
     facts = overfull(random.Random(7), 200_000)
     model = StrictModel(1_000_000, 8_000, per_byte=0.4, refusal=refusal, summary=None)
@@ -334,7 +335,7 @@ async def test_a_summary_replaces_the_cut_part_and_its_cost_counts():
     assert any("summarised" in text for text in notes(rig))
 
 
-@pytest.mark.parametrize("summary", [None, "   ", "long " * 100_000])
+@each_row("summary", [None, "   ", "long " * 100_000])
 async def test_without_a_usable_summary_the_older_part_is_cut(summary: str | None):
     facts = long_task()
     model = StrictModel(8_000, 8_000, per_byte=0.3, refusal=REFUSALS[0], summary=summary)

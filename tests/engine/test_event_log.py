@@ -18,6 +18,7 @@ from rookery.core.facts import (
 from rookery.core.folds.task_record import TaskRecord
 from rookery.engine.event_log import EventLog
 from rookery.errors import StorageError
+from support.each_row import each_row
 from support.long_log import long_log
 
 pytestmark = pytest.mark.anyio
@@ -85,7 +86,7 @@ async def test_passing_facts_are_numbered_between_lasting_ones_and_never_written
     assert [(event.seq, event.sub) for event in shelf.kept] == [(1, 0), (2, 0)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("after", "expected"),
     [
         pytest.param(

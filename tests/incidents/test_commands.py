@@ -12,6 +12,7 @@ from rookery.core.settings import Settings
 from rookery.core.settings_reference import all_settings
 from rookery.workspace.search import find_ripgrep
 from support.canaries import Visit, World, remove, run
+from support.each_row import each_row
 from support.hostile_repositories import programs
 
 NOT_ALLOWED = "Not interactive: this needs approval"
@@ -65,7 +66,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     remove(world)
 
 
-@pytest.mark.parametrize("which", NOT_UNDERSTOOD)
+@each_row("which", NOT_UNDERSTOOD)
 def test_commands_that_are_not_understood_need_approval(asked: Asked, which: str):
     assert NOT_ALLOWED in asked.results[which]
 

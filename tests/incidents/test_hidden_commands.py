@@ -11,6 +11,7 @@ import pytest
 from msgspec import Struct
 
 from support.canaries import Visit, World, remove, run, tree
+from support.each_row import each_row
 from support.hostile_repositories import git
 
 NOT_ALLOWED = "Not interactive: this needs approval"
@@ -91,7 +92,7 @@ def denied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     remove(world)
 
 
-@pytest.mark.parametrize("which", GRAVE)
+@each_row("which", GRAVE)
 def test_destructive_commands_need_approval_under_any_settings(dangerous: Asked, which: str):
     assert NOT_ALLOWED in dangerous.results[which]
 
@@ -101,7 +102,7 @@ def test_destructive_commands_without_approval_change_nothing(dangerous: Asked):
     assert dangerous.harm == []
 
 
-@pytest.mark.parametrize("which", DENIED)
+@each_row("which", DENIED)
 def test_a_hidden_denied_command_is_denied(denied: Asked, which: str):
     assert "deny" in denied.results[which]
 

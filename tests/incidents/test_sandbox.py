@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from llm_server import call
 from support.canaries import Visit, World, remove, run
+from support.each_row import each_row
 from support.hostile_repositories import PROGRAM_NAMES, git, project_settings
 from support.text_process import processes_with
 
@@ -78,7 +79,7 @@ def test_nothing_outside_the_workspace_changes(confined: Confined):
     assert not (confined.world.home / "config" / "settings.toml").exists()
 
 
-@pytest.mark.parametrize("which", CWDS)
+@each_row("which", CWDS)
 def test_a_working_directory_from_the_model_does_not_widen_the_sandbox(
     confined: Confined, which: str
 ):

@@ -12,6 +12,7 @@ from rookery.engine.ports.actions import Action
 from rookery.permissions.approval import ApprovalGate
 from rookery.permissions.restrictions import ModeLimits
 from support.actions import never
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -84,7 +85,7 @@ async def test_an_edit_that_empties_a_file_always_asks():
     assert (await gate(edits=True).before(CALL, emptied)).decision is Decision.ASK
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "act", "held"),
     [
         ({"modes": True}, action(mode="code"), Decision.ALLOW),

@@ -10,6 +10,7 @@ from rookery.engine.ports.actions import Action, Outcome
 from rookery.errors import BadArguments
 from rookery.permissions.restrictions import ModeLimits
 from support.actions import never
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -105,8 +106,8 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize(
+@each_row("step", STEPS)
+@each_row(
     ("here", "target", "gained"),
     [
         ("ask", "code", "edit, command"),
@@ -129,8 +130,8 @@ async def test_a_step_to_a_mode_that_may_do_more_asks_unless_approved(
     assert await limits(here, approved=True).before(CALL, act) == Ruling()
 
 
-@pytest.mark.parametrize("approved", [False, True])
-@pytest.mark.parametrize(
+@each_row("approved", [False, True])
+@each_row(
     ("chosen", "here", "step", "target", "denied"),
     [
         ("ask", "ask", "switch", "code", True),
@@ -172,7 +173,7 @@ def agents(*kinds: tuple[str, str]) -> Action:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "started", "decision"),
     [
         ("code", agents(("code", "/w"), ("ask", "")), Decision.NONE),

@@ -21,6 +21,7 @@ from rookery.core.folds.task_record import KnownFiles, TaskRecord
 from rookery.engine.ports.actions import Action
 from rookery.permissions.restrictions import StaleGuard
 from support.actions import never
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +84,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "before", "whole", "words"),
     [pytest.param(*row, id=name) for *row, name in CASES],
 )
@@ -182,7 +183,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("sha", "more", "why"), OTHERS)
+@each_row(("sha", "more", "why"), OTHERS)
 async def test_any_other_change_of_a_stale_file_is_refused(
     sha: str, more: dict[str, Any], why: str
 ):

@@ -20,6 +20,7 @@ from rookery.plain.prompter import LEFT_AT_PROMPT, Prompter
 from rookery.plain.screen import Screen
 from rookery.protocol.attend import Leave, Response, Say
 from rookery.protocol.outcomes import DECIDE_YOURSELF
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -84,8 +85,8 @@ def asked(kind: AskKind, text: str = "", title: str = "", diff: str = "", **more
     return Asked(ask_id="q", ask=kind, text=text, title=title, diff=diff, **more)
 
 
-@pytest.mark.parametrize("kind", [AskKind.TOOL, AskKind.COMMAND, AskKind.USE_MCP_SERVER])
-@pytest.mark.parametrize(
+@each_row("kind", [AskKind.TOOL, AskKind.COMMAND, AskKind.USE_MCP_SERVER])
+@each_row(
     ("typed", "answer"),
     [
         ("y\n", Say("yes")),
@@ -105,7 +106,7 @@ async def test_only_a_bare_yes_approves_an_action(kind: AskKind, typed: str, ans
     assert (await put(asked(kind, "text"), typed))[0] == answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "answer"),
     [
         ("1\n", Say("message", "8080")),
@@ -126,7 +127,7 @@ async def test_a_question_takes_a_number_or_text(typed: str, answer: Response):
     assert seen.startswith("Port?\n  1. 8080\n  2. 9090\n> ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "typed", "answer"),
     [
         (AskKind.COMPLETION_RESULT, "\n", Say("yes")),
@@ -154,7 +155,7 @@ async def test_an_empty_line_means_what_the_capital_letter_says(
     assert (await put(asked(kind), typed))[0] == answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "seen"),
     [
         (
@@ -193,7 +194,7 @@ async def test_a_question_shows_the_action_with_control_characters_escaped(
     assert (await put(question, "y\n"))[1] == seen
 
 
-@pytest.mark.parametrize("kind", [AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK])
+@each_row("kind", [AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK])
 async def test_a_resumed_task_gets_the_command_line_message_without_asking(
     kind: AskKind,
 ):
@@ -206,8 +207,8 @@ async def test_a_resumed_task_gets_the_command_line_message_without_asking(
 ALWAYS = Say("yes", always=True)
 
 
-@pytest.mark.parametrize("kind", [AskKind.TOOL, AskKind.COMMAND, AskKind.USE_MCP_SERVER])
-@pytest.mark.parametrize(
+@each_row("kind", [AskKind.TOOL, AskKind.COMMAND, AskKind.USE_MCP_SERVER])
+@each_row(
     ("typed", "answer"),
     [
         ("y\n", Say("yes")),
@@ -247,7 +248,7 @@ async def test_a_rule_shows_hidden_characters():
 NOTES = ("deletes 214 files below build/", "outside the workspace: /etc/x\ny")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "above"),
     [
         (asked(AskKind.COMMAND, "make", notes=NOTES), "Run this command:\n  make\n"),
@@ -267,7 +268,7 @@ async def test_notes_are_coloured():
     assert "\x1b[33m\x1b[1m  ! deletes 214 files below build/\x1b[0m" in seen
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "shown"),
     [
         (asked(AskKind.COMMAND, "ls" + " " * 300 + "; rm x"), "  ls␣×300; rm x\n"),
@@ -369,7 +370,7 @@ async def put_in_time(
     return answers[0], out.getvalue(), restored
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "seconds", "answer"),
     [
         pytest.param("", 0, BY_POLICY, id="at once"),

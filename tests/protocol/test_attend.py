@@ -22,6 +22,7 @@ from rookery.protocol.attend import (
     Say,
     attend,
 )
+from support.each_row import each_row
 from support.scripted_provider import ScriptedProvider
 from support.stage import TASK, Stage, call, finish, write
 
@@ -191,7 +192,7 @@ async def test_several_displays_receive_the_same_events(tmp_path: Path):
     assert one.kinds == two.kinds != []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("between", "second"),
     [
         ([], True),

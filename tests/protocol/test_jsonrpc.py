@@ -21,6 +21,7 @@ from rookery.protocol.jsonrpc import (
     Peer,
     RpcError,
 )
+from support.each_row import each_row
 from support.protocol_hosts import Caller
 
 pytestmark = pytest.mark.anyio
@@ -158,7 +159,7 @@ async def test_both_sides_call_each_other():
             group.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("first", [{"result": "no"}, {"error": {"code": 1, "message": "no"}}])
+@each_row("first", [{"result": "no"}, {"error": {"code": 1, "message": "no"}}])
 async def test_the_first_response_to_a_call_counts(first: dict[str, Any]):
     answers = [{"id": True, "result": "yes"}, {"id": 1, **first}, {"id": 1, "result": "yes"}]
     heard: list[str] = []

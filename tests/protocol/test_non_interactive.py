@@ -59,7 +59,7 @@ async def test_each_question_is_answered_by_rule(question: Asked, answer: Say | 
     assert await Unattended()(question) == answer
 
 
-@pytest.mark.parametrize("kind", [AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK])
+@each_row("kind", [AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK])
 async def test_a_resumed_task_gets_the_new_message_once(kind: AskKind):
     respond = Unattended("and now the docs")
     assert await respond(asked(kind)) == Say("message", "and now the docs")
@@ -78,7 +78,7 @@ async def test_a_reached_limit_ends_the_run_with_its_own_code():
     assert leave.code == "limit_reached"
 
 
-@pytest.mark.parametrize("kind", [k for k in AskKind if CATEGORY[k] is AskCategory.INTERACTIVE])
+@each_row("kind", [k for k in AskKind if CATEGORY[k] is AskCategory.INTERACTIVE])
 async def test_no_interactive_question_is_approved(kind: AskKind):
     assert await Unattended()(asked(kind)) != Say("yes", by="policy")
 
@@ -91,7 +91,7 @@ def failed(kind: FailureKind) -> Event:
     return Event(1, 0, 1, RequestFailed(request_id="r", error=kind, message="It failed."))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "code"),
     [
         (FailureKind.BAD_KEY, "auth_failed"),
@@ -153,7 +153,7 @@ async def test_a_suggestion_does_not_change_a_mode_chosen_by_the_user():
     assert answer == Say("message", "Do it.", by="policy")
 
 
-@pytest.mark.parametrize("kind", [k for k in AskKind if CATEGORY[k] is AskCategory.INTERACTIVE])
+@each_row("kind", [k for k in AskKind if CATEGORY[k] is AskCategory.INTERACTIVE])
 async def test_no_question_waits_for_an_answer(kind: AskKind):
     with anyio.fail_after(60):
         assert await Unattended()(asked(kind))

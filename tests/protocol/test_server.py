@@ -23,6 +23,7 @@ from rookery.protocol.codec import event_to_json
 from rookery.protocol.jsonrpc import NOT_STORED, OUTBOX, Disconnected, code_of
 from rookery.protocol.remote import NoHost, remote_host
 from rookery.protocol.server import AT_ONCE, VIEWS_AT_ONCE, serve
+from support.each_row import each_row
 from support.protocol_hosts import INITIALIZE, Logs, caller, connected, socket_pair, workplace
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +41,7 @@ async def test_a_client_must_initialize_first():
         assert "result" in await client.call("follow", task_id="t")
 
 
-@pytest.mark.parametrize("protocol", [0, 2, "1", None, True, 1.0])
+@each_row("protocol", [0, 2, "1", None, True, 1.0])
 async def test_another_protocol_version_is_refused_with_a_sentence(protocol: Any):
     async with caller(Logs()) as client:
         refusal = await client.call("initialize", protocol=protocol)
@@ -162,7 +163,7 @@ async def test_the_number_of_views_is_limited_further():
         assert "result" in await client.call("follow", **{"task_id": "t", "as": "view"})
 
 
-@pytest.mark.parametrize("manner", ["events", "view"])
+@each_row("manner", ["events", "view"])
 async def test_many_unread_follows_use_no_more_memory_than_one(manner: str):
     """With long rows, each follow could hold a pending message."""
     host = Logs("t")

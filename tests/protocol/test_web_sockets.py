@@ -17,6 +17,7 @@ from websockets.typing import Subprotocol
 
 from rookery.protocol.server import serve
 from rookery.protocol.web_sockets import LOOPBACK, MOST_BEFORE_TOKEN, WebCaller, accept_web_socket
+from support.each_row import each_row
 from support.protocol_hosts import INITIALIZE, Caller, Logs
 from support.web_channel import TOKEN, WebChannel, bearer
 
@@ -82,7 +83,7 @@ async def test_the_token_may_come_in_the_first_message():
         assert "result" in answer
 
 
-@pytest.mark.parametrize("token", [None, "", "4" * 64, TOKEN[:-1], TOKEN + "5", 5, "é" * 64])
+@each_row("token", [None, "", "4" * 64, TOKEN[:-1], TOKEN + "5", 5, "é" * 64])
 async def test_without_the_token_nothing_is_sent_and_the_connection_ends(token: Any):
     given = {} if token is None else {"token": token}
     async with served(Logs("t")) as server, connect(server.url) as socket:

@@ -14,6 +14,7 @@ import pytest
 
 from rookery.core.limits import MIB
 from rookery.providers.http_client import DirectClient, HttpFailure, HttpResponse, Item, Tls
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +83,7 @@ async def test_the_body_of_a_redirect_is_not_part_of_the_next_answer():
         assert await answer_of(client, url) == b"hi"
 
 
-@pytest.mark.parametrize("cancelled", [False, True])
+@each_row("cancelled", [False, True])
 async def test_a_connection_can_be_used_again_after_a_slow_listener(cancelled: bool):
     go = anyio.Event()
 

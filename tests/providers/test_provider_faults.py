@@ -20,6 +20,7 @@ from rookery.core.limits import FailureKind, Limits
 from rookery.engine.ports.model import SilenceChunk, StopChunk, TextChunk
 from rookery.errors import ProviderError
 from rookery.providers.registry import open_provider
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -246,7 +247,7 @@ async def test_a_name_that_does_not_resolve_means_offline():
     assert "Are you offline? (" in str(error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("provider", "question"),
     [
         ("ollama", "Is ollama running?"),

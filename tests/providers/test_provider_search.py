@@ -13,6 +13,7 @@ from rookery.engine.ports.tool import WebFindings, WebHit
 from rookery.errors import ToolError
 from rookery.providers.provider_search import PROMPT, ProviderSearch
 from rookery.providers.registry import SEARCHING, address_of_provider
+from support.each_row import each_row
 
 pytestmark = pytest.mark.anyio
 VECTORS: list[dict[str, Any]] = yaml.safe_load(
@@ -36,7 +37,7 @@ def test_every_search_has_a_vector():
     assert set(BY_PROVIDER) == SEARCHING
 
 
-@pytest.mark.parametrize("provider", BY_PROVIDER)
+@each_row("provider", BY_PROVIDER)
 async def test_a_search_is_a_request_of_its_own(provider: str):
     vector = BY_PROVIDER[provider]
     with answering(provider, status(200, vector["answer"])) as server:
@@ -84,8 +85,8 @@ async def test_a_failed_search_is_one_sentence(answer: Any, reason: str):
 ODD = ["", "[]", '"x"', '{"content": 3, "output": {}, "candidates": [1], "choices": [{}]}']
 
 
-@pytest.mark.parametrize("provider", BY_PROVIDER)
-@pytest.mark.parametrize("body", ODD)
+@each_row("provider", BY_PROVIDER)
+@each_row("body", ODD)
 async def test_an_answer_without_results_finds_nothing(provider: str, body: str):
     with answering(provider, status(200, body)) as server:
         assert await search(provider, server).search("rook") == WebFindings(hits=())

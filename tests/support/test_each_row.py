@@ -1,3 +1,4 @@
+import anyio
 import pytest
 
 from support.each_row import each_row
@@ -25,3 +26,18 @@ def test_tables_are_multiplied_and_fixtures_are_passed_on():
     with pytest.raises(ExceptionGroup, match="1 of 2 rows failed") as caught:
         adds_up(folder="fixture")
     assert caught.value.exceptions[0].__notes__ == ["in the row (2,)"]
+
+
+@pytest.mark.anyio
+@each_row("number", [1, 2, 4])
+async def test_the_rows_of_an_async_test_are_awaited(number: int):
+    assert number
+
+
+def test_a_failing_row_of_an_async_test_is_named():
+    @each_row("number", [1, 2])
+    async def is_one(number: int) -> None:
+        assert number == 1
+
+    with pytest.raises(ExceptionGroup, match="1 of 2 rows failed"):
+        anyio.run(is_one)

@@ -27,6 +27,7 @@ from rookery.core.facts import (
 from rookery.core.queries import AskTasks, KnownTask
 from rookery.errors import CommandRejected
 from rookery.protocol.picture_files import MOST, load_pictures
+from support.each_row import each_row
 from support.scripted_host import ABOUT, ScriptedHost
 
 pytestmark = pytest.mark.anyio
@@ -97,7 +98,7 @@ class RequestHarness:
         return self.host.sent
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "reply"),
     [
         (YES, "yes"),
@@ -116,7 +117,7 @@ async def test_an_answer_goes_to_the_question_with_its_digest(message: Wire, rep
     assert (answer.text, answer.by) == (message.get("text", ""), "user")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "late",
     [
         {**YES, "messageTs": 1},

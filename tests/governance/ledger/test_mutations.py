@@ -23,6 +23,7 @@ from rookery.governance.ledger.verify_ledger import (
     decode_objects,
     leaf_hash,
 )
+from support.each_row import each_row
 from support.sample_ledgers import LedgerBench, some_tasks
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
@@ -330,7 +331,7 @@ def test_the_untouched_ledger_is_whole(ground: Ground):
     assert report.streams >= 4
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@each_row("group", range(GROUPS))
 def test_every_mutation_of_a_ledger_is_found(ground: Ground, group: int):
     missed = [undetected(ground, f"{group}.{number}") for number in range(EACH)]
     assert [each for each in missed if each] == []

@@ -10,6 +10,7 @@ from rookery.engine.ports.actions import Deed, Judgement, Target
 from rookery.governance.scope.scope_verdict import Op
 from rookery.governance.scope.touched_paths import ReachKind, ReachTarget, all_commands_known, reach
 from support.command_project import Bench, bench
+from support.each_row import each_row
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 READ_ONLY = ["ls", "cat notes.txt | grep a | sort", "git status && git diff", "find . -name '*.py'"]
 
 
-@pytest.mark.parametrize("line", READ_ONLY)
+@each_row("line", READ_ONLY)
 def test_a_line_of_readers_reads_only(here: Bench, line: str) -> None:
     reported = reach(here.judge(line, ""))
     assert (reported.kind, reported.targets, reported.why) == (ReachKind.READ_ONLY, (), "")
@@ -92,7 +93,7 @@ def test_a_line_that_is_not_understood_is_unbounded_with_a_reason(here: Bench, l
     assert reported.why
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "cat $(touch pwned)",
@@ -122,7 +123,7 @@ def test_a_target_outside_of_the_workspace_is_marked(here: Bench) -> None:
     assert Path(reported.targets[0].path).is_absolute()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "known"),
     [
         ("pytest -q", True),

@@ -14,6 +14,7 @@ from rookery.governance.intents.intent import IntentPermissions
 from rookery.governance.layout import Layout
 from rookery.governance.scope.read_rules import reading_verdict
 from rookery.platform.user_folders import find_places
+from support.each_row import each_row
 from support.hostile_repositories import git
 
 RULES = IntentPermissions(deny=("Read(settings.ini)", "Read(vault/**)"), ask=("Read(notes/**)",))
@@ -81,9 +82,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("line", "decision"), [*((line, Decision.DENY) for line in DENIED), *OTHERS.items()]
-)
+@each_row(("line", "decision"), [*((line, Decision.DENY) for line in DENIED), *OTHERS.items()])
 def test_a_command_is_judged_by_all_that_it_reads(root: Path, line: str, decision: Decision):
     assert verdict(root, line) is decision
 

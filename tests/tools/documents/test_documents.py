@@ -43,7 +43,7 @@ def read_here(kind: DocumentKind, data: bytes, **bounds: int) -> str:
         return "\n".join(document_worker.READERS[checked](library, data))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "data", "text"),
     [
         pytest.param(PDF, PAGES, "--- page 1 ---\nHello\n--- page 3 ---\nWorld\n", id="pdf"),
