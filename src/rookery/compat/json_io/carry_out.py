@@ -132,19 +132,12 @@ class EngineRequests:
 
     async def open(self, first: OpenTask, settings: StartSettings | None = None) -> None:
         """Open a task and close the previous one."""
-        before = self._messages.root if not self._messages.over else ""
         if first.task_id in self._known:
             raise SettingsError(
                 f"Task {first.task_id} already exists. Omit taskId, or use another."
             )
-        now = self._now()
-        await self._host.send(self._with_settings(first, settings or self._messages.wanted))
-        self._known.add(first.task_id)
-        self._messages.drive(first.task_id)
-        self._send(self._messages.created(now, first.text))
-        self._follow(first.task_id)
-        if before:
-            await close_task(self._host, before)
+        opening = self._with_settings(first, settings or self._messages.wanted)
+        await self._drive(opening, first.text)
         self._beside(self.send_history)
 
     def _with_settings(self, first: OpenTask, wanted: StartSettings) -> OpenTask:
@@ -157,13 +150,17 @@ class EngineRequests:
 
     async def reopen(self, task_id: str) -> None:
         """Resume a stored task."""
-        before = self._messages.root if not self._messages.over else ""
-        now = self._now()
+        await self._drive(ReopenTask(task_id=task_id))
+
+    async def _drive(self, first: OpenTask | ReopenTask, text: str = "") -> None:
+        """Drive a task from its first command on, and close the previous one."""
+        task_id, now = first.task_id, self._now()
+        before = "" if self._messages.over else self._messages.root
         await self._ended(task_id)  # a task that is still closing cannot be opened
-        await self._host.send(ReopenTask(task_id=task_id))
+        await self._host.send(first)
         self._known.add(task_id)
         self._messages.drive(task_id)
-        self._send(self._messages.created(now))
+        self._send(self._messages.created(now, text))
         self._follow(task_id)
         if before:
             await close_task(self._host, before)
