@@ -29,6 +29,7 @@ from rookery.cli.run import KILLED_BY, handled_signals, open_run, silence_librar
 from rookery.cli.run_options import Run, prepare
 from rookery.compat.acp.agent import AcpAgent
 from rookery.compat.acp.folders import OpenedFolder, SignInNeeded, WantedFolder
+from rookery.core.facts import Event
 from rookery.core.queries import KnownTask
 from rookery.errors import SettingsError, first_error
 from rookery.platform.user_folders import Places, find_places
@@ -61,6 +62,10 @@ class LocalFolders:
 
     async def sessions(self, cwd: str) -> Sequence[KnownTask]:
         return await anyio.to_thread.run_sync(self._sessions, cwd)
+
+    async def events(self, session_id: str) -> Sequence[Event]:
+        store = TaskStore(self._places)
+        return await anyio.to_thread.run_sync(lambda: list(store.read(session_id)))
 
     async def delete(self, session_id: str) -> None:
         from rookery.storage.cli.delete import delete_with_subtasks

@@ -2,21 +2,15 @@
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import anyio
-import anyio.to_thread
 import click
 
 from rookery import NAME
 from rookery.cli.main import session_flags
 from rookery.errors import SettingsError
 from rookery.mcp.cli.mcp_command import command
-
-if TYPE_CHECKING:
-    from rookery.core.facts import Event
 
 
 def _run(workspace: Path, **flags: Any) -> int:
@@ -26,16 +20,11 @@ def _run(workspace: Path, **flags: Any) -> int:
     from rookery.protocol.channels import Channel
     from rookery.storage.sessions import TaskStore
 
-    class ServedFolders(LocalFolders):
-        async def events(self, session_id: str) -> "Sequence[Event]":
-            return await anyio.to_thread.run_sync(lambda: list(store.read(session_id)))
-
     if sys.stdin.isatty():
         raise SettingsError(f"{NAME} mcp serve is started by an agent. See {NAME} mcp serve -h.")
     places = find_places(os.environ)
-    store = TaskStore(places)
-    store.sweep()
-    folders = ServedFolders(flags, places, acts_anyway=False)
+    TaskStore(places).sweep()
+    folders = LocalFolders(flags, places, acts_anyway=False)
     fixed = [name for name in ("mode", "model") if flags.get(name)]
 
     def serve(channel: Channel) -> SessionServer:

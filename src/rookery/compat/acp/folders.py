@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from rookery.compat.acp.requests import FileAccess
 from rookery.core.event_list import EventList
+from rookery.core.facts import Event
 from rookery.core.queries import KnownTask
 from rookery.errors import RookeryError
 from rookery.protocol.codec import Host
@@ -91,6 +92,8 @@ class Backend(Protocol):
     async def sessions(self, cwd: str) -> Sequence[KnownTask]:
         """All sessions, or those of one folder, newest first."""
         ...
+
+    async def events(self, session_id: str) -> Sequence[Event]: ...
 
     async def delete(self, session_id: str) -> None: ...
 

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import msgspec
 from msgspec import Struct
 
 from rookery import NAME, VERSION
-from rookery.compat.acp.folders import OpenedFolder, WantedFolder
+from rookery.compat.acp.folders import Backend, OpenedFolder, WantedFolder
 from rookery.compat.driver import check_mode
 from rookery.compat.mcp_server.session_call import CallResult, SessionCall, last_answer
 from rookery.compat.mcp_server.tool_list import (
@@ -58,16 +58,6 @@ INSTRUCTIONS = (
 )
 
 
-class Sessions(Protocol):
-    """What opens hosts and reads stored sessions. Raises `RookeryError`."""
-
-    def open(self, wanted: WantedFolder) -> Any: ...
-
-    async def sessions(self, cwd: str) -> Sequence[KnownTask]: ...
-
-    async def events(self, session_id: str) -> Sequence[Event]: ...
-
-
 class _RunningCall:
     def __init__(self) -> None:
         self.scope = anyio.CancelScope()
@@ -76,7 +66,7 @@ class _RunningCall:
 
 class SessionServer:
     def __init__(
-        self, channel: Channel, sessions: Sessions, root: Path, *, fixed: Collection[str] = ()
+        self, channel: Channel, sessions: Backend, root: Path, *, fixed: Collection[str] = ()
     ) -> None:
         """Sessions work in `root` and below. `fixed` are arguments that the user set by flags."""
         self._peer = Peer(channel, self, grace=GRACE)
