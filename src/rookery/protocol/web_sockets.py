@@ -139,11 +139,6 @@ class WebCaller(Struct, frozen=True):
     known: bool
 
 
-class _Refusal(Struct, frozen=True):
-    status: HTTPStatus
-    sentence: str
-
-
 async def accept_web_socket(
     stream: ByteStream, *, port: int, token: str, longest: int = LONGEST_MESSAGE
 ) -> WebCaller | None:
@@ -160,7 +155,7 @@ async def accept_web_socket(
                 given = _token_in(request)
                 refusal = _refusal(request, port, token, given)
                 response = (
-                    protocol.reject(refusal.status, refusal.sentence + "\n")
+                    protocol.reject(refusal[0], refusal[1] + "\n")
                     if refusal
                     else protocol.accept(request)
                 )
@@ -175,14 +170,16 @@ async def accept_web_socket(
     return None
 
 
-def _refusal(request: "Request", port: int, token: str, given: str | None) -> _Refusal | None:
+def _refusal(
+    request: "Request", port: int, token: str, given: str | None
+) -> tuple[HTTPStatus, str] | None:
     hosts, origins = request.headers.get_all("Host"), request.headers.get_all("Origin")
     if len(hosts) != 1 or not re.fullmatch(rf"{_OURSELVES}:{port}", hosts[0], re.IGNORECASE):
-        return _Refusal(HTTPStatus.FORBIDDEN, f"This host is {LOOPBACK}:{port}.")
+        return HTTPStatus.FORBIDDEN, f"This host is {LOOPBACK}:{port}."
     if not all(map(_ORIGIN.fullmatch, origins)):
-        return _Refusal(HTTPStatus.FORBIDDEN, "Pages of other origins may not connect.")
+        return HTTPStatus.FORBIDDEN, "Pages of other origins may not connect."
     if given is not None and not same_token(token, given):
-        return _Refusal(HTTPStatus.UNAUTHORIZED, "The token is wrong.")
+        return HTTPStatus.UNAUTHORIZED, "The token is wrong."
     return None
 
 
