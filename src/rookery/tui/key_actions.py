@@ -1,7 +1,7 @@
 """What the keys of the full screen do, outside of the input area, panels and side screens."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -209,17 +209,14 @@ class KeyActions(TaskController):
 
     def action_edit_draft(self) -> None:
         """Open the draft in the user's editor."""
-        self.run_worker(self._edit_draft())
+        self.run_worker(self._outside(self._drafting.edit()))
 
     def action_edit_file(self, path: str) -> None:
-        self.run_worker(self._edit_file(path))
+        self.run_worker(self._outside(self._drafting.edit_file(path)))
 
-    async def _edit_file(self, path: str) -> None:
-        await self._drafting.edit_file(path)
-        self._questions.suspend()
-
-    async def _edit_draft(self) -> None:
-        await self._drafting.edit()
+    async def _outside(self, editing: Awaitable[None]) -> None:
+        """Wait for a program that has the terminal."""
+        await editing
         self._questions.suspend()
 
     def action_sign_in(self, provider: str) -> None:

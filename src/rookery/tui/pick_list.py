@@ -21,6 +21,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import WorkType
 
+from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
@@ -232,6 +233,7 @@ class LineField(Input):
 
 PAUSE_SECONDS = 0.15
 MIN_ROWS = 4
+MAX_ROWS = 500
 
 
 class PickScreen(SideScreen[None], Generic[T]):
@@ -262,8 +264,7 @@ class PickScreen(SideScreen[None], Generic[T]):
 
 
 class ListScreen(PickScreen[T]):
-    """A list with a filter. `find` returns the rows for the filter, `take` handles the picked
-    row."""
+    """A list with a filter. `known` returns all rows, and `take` handles the picked one."""
 
     INVITATION: ClassVar[str] = "Type to filter"
     NOTHING: ClassVar[str] = "No matches."
@@ -284,8 +285,16 @@ class ListScreen(PickScreen[T]):
         self._input.focus()
         self.reload()
 
-    @abstractmethod
-    async def find(self, words: str) -> Sequence[T]: ...
+    async def find(self, words: str) -> Sequence[T]:
+        """The rows for the filter."""
+        return best_matches(await self.known(), words, MAX_ROWS, self.words_of)
+
+    async def known(self) -> Sequence[T]:
+        raise NotImplementedError
+
+    def words_of(self, item: T) -> str:
+        """What the filter is compared with."""
+        return self.name_of(item)
 
     @abstractmethod
     async def take(self, item: T) -> None: ...

@@ -13,7 +13,6 @@ from textual.widgets import TextArea
 from rookery.core.commands import EditQueue, SelectIntent, SwitchMode, SwitchModel
 from rookery.core.facts import UserSpoke
 from rookery.core.queries import AskIntents, AskModels, AskModes, KnownIntent, KnownMode, KnownModel
-from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import counted, harmless, harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
@@ -158,7 +157,6 @@ def _draw_queued(words: QueuedEntry, width: int, theme: Theme) -> Text:
     return line
 
 
-MAX_MODELS = 500
 PROVIDER_COLUMNS = 18
 
 
@@ -177,10 +175,10 @@ class ModelScreen(ListScreen[KnownModel]):
         super().on_mount()
         run_beside(self, self._find_local)
 
-    async def find(self, words: str) -> Sequence[KnownModel]:
+    async def known(self) -> Sequence[KnownModel]:
         if self._known is None:
             self._known = await self._controller.ask(AskModels())
-        return best_matches(self._known, words, MAX_MODELS, _model_words)
+        return self._known
 
     async def _find_local(self) -> None:
         try:
@@ -238,16 +236,15 @@ def _price(model: KnownModel) -> str:
     return f"${model.price_in or 0:g} / ${model.price_out or 0:g}"
 
 
-MAX_MODES = 200
-
-
 class ModeScreen(ListScreen[KnownMode]):
     TITLE_TEXT = "Mode"
     BINDINGS: ClassVar[list[BindingType]] = enter_binding("switch to it")
 
-    async def find(self, words: str) -> Sequence[KnownMode]:
-        known = await self._controller.ask(AskModes())
-        return best_matches(known, words, MAX_MODES, _mode_words)
+    async def known(self) -> Sequence[KnownMode]:
+        return await self._controller.ask(AskModes())
+
+    def words_of(self, item: KnownMode) -> str:
+        return f"{item.name} {item.slug}"
 
     @property
     def current(self) -> str:
@@ -273,15 +270,10 @@ class ModeScreen(ListScreen[KnownMode]):
         return line
 
 
-def _mode_words(mode: KnownMode) -> str:
-    return f"{mode.name} {mode.slug}"
-
-
 def _mode_label(mode: KnownMode) -> str:
     return mode.name if mode.name.casefold() == mode.slug else f"{mode.name} ({mode.slug})"
 
 
-MAX_INTENTS = 500
 NO_INTENT = KnownIntent(id="", name="nothing in particular")
 ID_COLUMNS = 16
 
@@ -293,9 +285,14 @@ class IntentScreen(ListScreen[KnownIntent]):
     NOTHING = "This project has no intents. See: rookery intents"
     BINDINGS: ClassVar[list[BindingType]] = enter_binding("select it")
 
+    async def known(self) -> Sequence[KnownIntent]:
+        return await self._controller.ask(AskIntents())
+
+    def words_of(self, item: KnownIntent) -> str:
+        return f"{item.id} {item.name}"
+
     async def find(self, words: str) -> Sequence[KnownIntent]:
-        known = await self._controller.ask(AskIntents())
-        found = best_matches(known, words, MAX_INTENTS, _intent_words)
+        found = await super().find(words)
         return [*found, NO_INTENT] if self._controller.intent and not words else found
 
     @property
@@ -318,10 +315,6 @@ class IntentScreen(ListScreen[KnownIntent]):
         widest = max(Text(harmless_line(_intent_label(each))).cell_len for each in self.list.items)
         now = item is not NO_INTENT and item.id == self._controller.intent
         return draw_intent(item, min(widest, ID_COLUMNS), width, theme, now=now)
-
-
-def _intent_words(intent: KnownIntent) -> str:
-    return f"{intent.id} {intent.name}"
 
 
 def _intent_label(intent: KnownIntent) -> str:

@@ -9,7 +9,6 @@ from textual.binding import BindingType
 from rookery.core.commands import RemoveRule, SwitchApproval
 from rookery.core.modes import ALWAYS_ASK, level_named
 from rookery.core.queries import AskContext, AskPermissions, ContextPart, KnownContext, KnownRule
-from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import counted
 from rookery.errors import CommandRejected
 from rookery.protocol.context_text import NO_RULES, file_path, rules_files, usage_lines
@@ -22,7 +21,6 @@ from rookery.tui.screens.side_screen import ReadingScreen
 from rookery.tui.short_texts import one_line
 from rookery.tui.theme import THEMES, Theme, theme_of
 
-MAX_ROWS = 500
 NAME_COLUMNS = 20
 GUARD_ROW = KnownRule(id="always ask", text=ALWAYS_ASK)
 _SAMPLE = (("accent", "accent"), ("good", "good"), ("warning", "warning"), ("bad", "bad"))
@@ -35,11 +33,14 @@ class PermissionScreen(ListScreen[KnownRule]):
     NOTHING = "No such level or rule."
     BINDINGS: ClassVar[list[BindingType]] = PERMISSION_KEYS
 
-    async def find(self, words: str) -> Sequence[KnownRule]:
+    async def known(self) -> Sequence[KnownRule]:
         task_id = self._controller.task_id or ""
         known = await self._controller.ask(AskPermissions(task_id=task_id))
         levels = [KnownRule(id=each, text=each.sentence) for each in known.levels]
-        return best_matches([*levels, *known.rules, GUARD_ROW], words, MAX_ROWS, _rule_words)
+        return [*levels, *known.rules, GUARD_ROW]
+
+    def words_of(self, item: KnownRule) -> str:
+        return f"{item.id} {item.text}"
 
     @property
     def current(self) -> str:
@@ -74,10 +75,6 @@ class PermissionScreen(ListScreen[KnownRule]):
         if item.id == self.current:
             line.stylize(theme.fg(theme.accent, bold=True), 0, len(item.id))
         return line
-
-
-def _rule_words(rule: KnownRule) -> str:
-    return f"{rule.id} {rule.text}"
 
 
 class ContextScreen(ReadingScreen[None]):
@@ -118,10 +115,10 @@ class MemoryScreen(ListScreen[ContextPart]):
         super().__init__(controller)
         self._known = KnownContext()
 
-    async def find(self, words: str) -> Sequence[ContextPart]:
+    async def known(self) -> Sequence[ContextPart]:
         task_id = self._controller.task_id or ""
         self._known = await self._controller.ask(AskContext(task_id=task_id))
-        return best_matches(rules_files(self._known), words, MAX_ROWS, self.name_of)
+        return rules_files(self._known)
 
     async def take(self, item: ContextPart) -> None:
         self.dismiss(None)
@@ -146,8 +143,8 @@ class ThemeScreen(ListScreen[Theme]):
         super().__init__(controller)
         self._before = self.app.theme
 
-    async def find(self, words: str) -> Sequence[Theme]:
-        return best_matches(list(THEMES.values()), words, len(THEMES), self.name_of)
+    async def known(self) -> Sequence[Theme]:
+        return list(THEMES.values())
 
     @property
     def current(self) -> str:

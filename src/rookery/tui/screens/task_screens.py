@@ -188,36 +188,20 @@ def tree(root: str, tasks: Mapping[str, KnownTask], views: Mapping[str, View]) -
     for task in sorted(tasks.values(), key=lambda each: each.created):
         if task.parent and task.parent != task.task_id:
             children.setdefault(task.parent, []).append(task)
-    if root not in tasks:
-        return []
     seen: set[str] = set()
-    return list(_branch(tasks[root], "", "", children, views, seen))
 
+    def branch(task: KnownTask, lead: str, below: str) -> Iterator[Node]:
+        if task.task_id in seen:
+            return
+        seen.add(task.task_id)
+        view = views.get(task.task_id)
+        yield Node(_merge_live(task, view), _status(task, view), lead)
+        own = children.get(task.task_id, [])
+        for child in own:
+            corner, line = ("└ ", "  ") if child is own[-1] else ("├ ", "│ ")
+            yield from branch(child, below + corner, below + line)
 
-def _branch(
-    task: KnownTask,
-    lead: str,
-    below: str,
-    children: Mapping[str, Sequence[KnownTask]],
-    views: Mapping[str, View],
-    seen: set[str],
-) -> Iterator[Node]:
-    if task.task_id in seen:
-        return
-    seen.add(task.task_id)
-    view = views.get(task.task_id)
-    yield Node(_merge_live(task, view), _status(task, view), lead)
-    own = children.get(task.task_id, ())
-    for child in own:
-        last = child is own[-1]
-        yield from _branch(
-            child,
-            below + ("└ " if last else "├ "),
-            below + ("  " if last else "│ "),
-            children,
-            views,
-            seen,
-        )
+    return list(branch(tasks[root], "", "")) if root in tasks else []
 
 
 def root_of(task_id: str, tasks: Mapping[str, KnownTask]) -> str:
