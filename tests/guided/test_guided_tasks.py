@@ -96,8 +96,9 @@ def test_when_nothing_helps_the_files_are_as_before_byte_for_byte(
     assert (project.workspace / "calc.py").read_bytes() == before
 
 
-def test_a_file_whose_bytes_could_not_be_restored_is_not_changed(project: Installed):
-    before = BROKEN.replace("\n", "\r\n", 1).encode()
+@pytest.mark.parametrize("text", [BROKEN.replace("\n", "\r\n", 1), f"```python\n{BROKEN}```\n"])
+def test_a_file_whose_bytes_could_not_be_restored_is_not_changed(project: Installed, text: str):
+    before = text.encode()
     (project.workspace / "calc.py").write_bytes(before)
     with LlmServer() as server:
         done = run(project, server, TASK)

@@ -63,7 +63,10 @@ COMMAND_TOKENS = 100
 MOST_WRITTEN = 1_600
 LONGEST_COMMAND = 300
 SOURCE = "guided"
-_ODD = "{path} is not UTF-8 text with one kind of line end, so I could not restore it exactly."
+_ODD = (
+    "{path} is one code block, or not UTF-8 text with one kind of line end, so I could not restore "
+    "it exactly."
+)
 
 
 Examine: TypeAlias = Callable[[str], Awaitable[FileText | None]]
@@ -292,7 +295,9 @@ async def _with_forms(record: Record, examine: Examine) -> Record:
             except ToolError:
                 file = None
             exact = file and file.encoding == "utf-8" and ("\ufeff" if file.bom else "") + file.text
-            form = form_of(exact, shown) if exact else None
+            # write_to_file takes the fences around all of a file for the model's
+            whole_block = shown.startswith("```") and shown.endswith("```\n")
+            form = form_of(exact, shown) if exact and not whole_block else None
             if form is None:
                 fixed.append(path)
             elif form:
