@@ -59,17 +59,12 @@ class ScopedRule(Struct, frozen=True):
         return None if applies else (self.rule.path, ON_MENTION)
 
 
-class Import(Struct, frozen=True):
-    folder: ConfigFolder
-    file: str
-
-
 def imports_of(
     text: str, folder: ConfigFolder, file: str, home: ConfigFolder, scan: ConfigScan
-) -> Iterator[Import]:
-    """Yield the files that a rule file imports with `@path`. A project imports from the
-    workspace, or Markdown in `~/.claude`; the user's own files import Markdown from the home
-    folder. What does not exist is not an import."""
+) -> Iterator[tuple[ConfigFolder, str]]:
+    """Yield the files that a rule file imports with `@path`, each with its folder. A project
+    imports from the workspace, or Markdown in `~/.claude`; the user's own files import Markdown
+    from the home folder. What does not exist is not an import."""
     for found in islice(_IMPORT.finditer(_CODE.sub(" ", text)), MOST_IMPORTS):
         target = found["path"].rstrip(".,;:!?)")
         at_home = target.startswith("~/")
@@ -79,9 +74,9 @@ def imports_of(
         if not os.path.isfile(path) or holds_secrets(path):
             continue
         if folder.origin == "project" and not at_home:
-            yield Import(folder, path)
+            yield folder, path
         elif path.endswith(".md") and _is_users_own(path, home, folder):
-            yield Import(home, path)
+            yield home, path
 
 
 def _is_users_own(path: str, home: ConfigFolder, importer: ConfigFolder) -> bool:

@@ -332,9 +332,9 @@ class _Collected(Struct):
 
         if depth == DEEPEST_IMPORT:
             return
-        for each in imports_of(rule.text, folder, file, self.home, self.scan):
-            if os.path.realpath(each.file) not in self._files:
-                self.add(each.folder, each.file, imports=True, depth=depth + 1)
+        for place, path in imports_of(rule.text, folder, file, self.home, self.scan):
+            if os.path.realpath(path) not in self._files:
+                self.add(place, path, imports=True, depth=depth + 1)
 
     def _skip(self, path: str, same: str) -> None:
         self.skipped.append((path, f"it has the same text as {same}"))
