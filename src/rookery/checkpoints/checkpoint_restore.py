@@ -79,7 +79,7 @@ class Restorer(Struct):
         )
 
     def restore(self, request: RestoreRequest, pause: Pause) -> Restored:
-        from rookery.checkpoints.file_restore import put_back
+        from rookery.checkpoints.file_restore import FileRestorer
 
         undone = self._effects_to_undo(request)
         touched = sorted({effect.path for step in undone for effect in step})
@@ -89,15 +89,15 @@ class Restorer(Struct):
         planned = plan(undone, self._recoverable_now, overwrite=request.overwrite)
         planned, secrets_lost = self._without_secrets(planned)
         keep = self.aside / f"command-{secrets.token_hex(4)}" if request.only is not None else None
-        put = put_back(
+        restorer = FileRestorer(
             self.root,
-            planned.changes,
             partial(blob, self.repository),
             most=self.most,
             aside=self.aside,
             keep=keep,
             attributes=self._attributes(request),
         )
+        put = restorer.put_back(planned.changes)
         faults.kp("restore.done")
         moved = [f"{visible(path)} to {visible(place)}" for path, place in put.aside]
         failed = [f"{visible(path)}: {why}" for path, why in put.failed]

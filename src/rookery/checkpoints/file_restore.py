@@ -133,56 +133,49 @@ class RestoreResult(Struct, frozen=True):
     aside: tuple[tuple[str, str], ...]
 
 
-def put_back(
-    root: Path,
-    changes: Sequence[Effect],
-    content: Callable[[str], bytes],
-    *,
-    most: int,
-    aside: Path,
-    keep: Path | None = None,
-    attributes: Mapping[str, str] | None = None,
-) -> RestoreResult:
-    """Apply the changes. Files larger than `most` are not read, but moved to `aside`. With
-    `keep`, everything that is replaced or removed is moved to that folder, under its path.
-    `attributes` are the notes on owners and extended attributes to restore."""
-    work = _Work(root, content, most, aside, keep, attributes or {})
-    for change in changes:
-        if is_folder(change.before) and _writable(change.after):
-            work.attempt(change, work.set_rights)
-    for change in changes:
-        if is_leaf(change.before) and not is_leaf(change.after):
-            work.attempt(change, work.remove)
-    for change in reversed(changes):
-        if is_folder(change.before) and not is_folder(change.after):
-            work.attempt(change, work.remove_folder)
-    for change in changes:
-        if is_folder(change.after) and not is_folder(change.before):
-            work.attempt(change, work.make_folder)
-    for change in changes:
-        if is_leaf(change.after):
-            work.attempt(change, work.put)
-    for change in reversed(changes):
-        if is_folder(change.after) and not (is_folder(change.before) and _writable(change.after)):
-            work.attempt(change, work.set_rights)
-    work.make_durable()
-    return work.outcome(changes)
+class FileRestorer(Struct):
+    """Changes files to their planned versions. Files larger than `most` are not read, but moved to
+    `aside`."""
 
-
-class _Work(Struct):
     root: Path
     content: Callable[[str], bytes]
     most: int
     aside: Path
-    keep: Path | None
-    attributes: Mapping[str, str]
-    _aside: dict[str, str] = {}
+    keep: Path | None = None
+    """Where everything that is replaced or removed is moved to, under its path."""
+    attributes: Mapping[str, str] = {}
+    """Notes on owners and extended attributes to restore."""
+    _moved: dict[str, str] = {}
     _kept: set[str] = set()
     _failed: dict[str, str] = {}
     _changed: set[str] = set()
     """Folders that were changed and must be synced."""
 
-    def attempt(self, change: Effect, do: Callable[[Effect], None]) -> None:
+    def put_back(self, changes: Sequence[Effect]) -> RestoreResult:
+        for change in changes:
+            if is_folder(change.before) and _writable(change.after):
+                self._attempt(change, self._set_rights)
+        for change in changes:
+            if is_leaf(change.before) and not is_leaf(change.after):
+                self._attempt(change, self._remove)
+        for change in reversed(changes):
+            if is_folder(change.before) and not is_folder(change.after):
+                self._attempt(change, self._remove_folder)
+        for change in changes:
+            if is_folder(change.after) and not is_folder(change.before):
+                self._attempt(change, self._make_folder)
+        for change in changes:
+            if is_leaf(change.after):
+                self._attempt(change, self._put)
+        for change in reversed(changes):
+            if is_folder(change.after) and not (
+                is_folder(change.before) and _writable(change.after)
+            ):
+                self._attempt(change, self._set_rights)
+        self._make_durable()
+        return self._outcome(changes)
+
+    def _attempt(self, change: Effect, do: Callable[[Effect], None]) -> None:
         """Run one step of a change, unless an earlier step of it failed."""
         if change.path in self._kept or change.path in self._failed:
             return
@@ -198,13 +191,13 @@ class _Work(Struct):
             self._failed[change.path] = str(error)
         faults.kp("restore.file_done")
 
-    def outcome(self, changes: Sequence[Effect]) -> RestoreResult:
+    def _outcome(self, changes: Sequence[Effect]) -> RestoreResult:
         undone = self._kept | self._failed.keys()
         done = tuple(change for change in changes if change.path not in undone)
-        failed, aside = sorted(self._failed.items()), sorted(self._aside.items())
+        failed, aside = sorted(self._failed.items()), sorted(self._moved.items())
         return RestoreResult(done, tuple(sorted(self._kept)), tuple(failed), tuple(aside))
 
-    def make_durable(self) -> None:
+    def _make_durable(self) -> None:
         for path in self._changed:
             try:
                 with opened_folder(self.root, path.split("/") if path else ()) as folder:
@@ -213,7 +206,7 @@ class _Work(Struct):
                 if error.errno not in _IN_THE_WAY:  # else it is no longer a folder
                     self._failed[path] = (error.strerror or str(error)).lower()
 
-    def remove(self, change: Effect) -> None:
+    def _remove(self, change: Effect) -> None:
         with self._at(change.path) as (folder, name):
             self._check_unchanged(folder, name, change.before)
             if self.keep:
@@ -223,19 +216,19 @@ class _Work(Struct):
                 os.unlink(name, dir_fd=folder)
             self._changed.add(os.path.dirname(change.path))
 
-    def remove_folder(self, change: Effect) -> None:
+    def _remove_folder(self, change: Effect) -> None:
         with self._at(change.path) as (folder, name):
             if self.keep:  # git may need the empty folder
                 (self.keep / change.path).mkdir(parents=True, exist_ok=True, mode=0o700)
             os.rmdir(name, dir_fd=folder)
             self._changed.add(os.path.dirname(change.path))
 
-    def make_folder(self, change: Effect) -> None:
+    def _make_folder(self, change: Effect) -> None:
         with self._at(change.path) as (folder, name):
             os.mkdir(name, 0o700, dir_fd=folder)
             self._changed.add(os.path.dirname(change.path))
 
-    def set_rights(self, change: Effect) -> None:
+    def _set_rights(self, change: Effect) -> None:
         assert change.after is not None
         rights = stat.S_IMODE(change.after.mode)
         try:
@@ -245,7 +238,7 @@ class _Work(Struct):
             with self._at(change.path) as (folder, name):
                 _open_up(folder, name, rights)
 
-    def put(self, change: Effect) -> None:
+    def _put(self, change: Effect) -> None:
         assert change.after is not None
         data = self.content(change.after.blob)
         with self._at(change.path) as (folder, name):
@@ -283,7 +276,7 @@ class _Work(Struct):
         if self.keep and is_leaf(change.before):
             link_or_copy(folder, name, self.keep / change.path)
         elif is_unknown(change.before) and _is_file(change.before):
-            self._aside[change.path] = copy_aside(folder, name, change.path, self.aside)
+            self._moved[change.path] = copy_aside(folder, name, change.path, self.aside)
 
 
 def _open_up(folder: int, name: str, rights: int) -> None:

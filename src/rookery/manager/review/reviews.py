@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery import faults
-from rookery.checkpoints.file_restore import put_back, version_at
+from rookery.checkpoints.file_restore import FileRestorer, version_at
 from rookery.checkpoints.file_versions import path_parts
 from rookery.core.facts import Effect, Event, FilesChanged, FilesRestored, FileVersion
 from rookery.core.limits import MIB
@@ -324,7 +324,8 @@ def _put(
     kept: KeptWork | None,
 ) -> None:
     git = checkout.git
-    done = put_back(git.folder, changes, content, most=LARGEST, aside=git.git_folder)
+    restorer = FileRestorer(git.folder, content, most=LARGEST, aside=git.git_folder)
+    done = restorer.put_back(changes)
     for change in changes:
         if change.after is None:
             _drop_empty(git.folder, change.path)
