@@ -75,19 +75,17 @@ class TaskEdits(EditChecks, Hook):
     def _watch_of(self, action: Action) -> "EditWatch | None":
         """The watch, made with the first edit of a file that it may know something about."""
         if self._made is None and self._concerns(action):
-            from rookery.diagnostics.edit_watch import EditWatch, WatchParts
+            from rookery.diagnostics.edit_watch import EditWatch
 
             parts = self._parts
             assert self._acting
             self._made = EditWatch(
-                WatchParts(
-                    settings=parts.settings,
-                    log=self._log,
-                    files=parts.files,
-                    servers=parts.language_servers,
-                    narrows=lambda: parts.commands.sandbox.narrows,
-                ),
+                parts.settings,
+                self._log,
+                parts.files,
+                parts.language_servers,
                 self._acting,
+                narrows=lambda: parts.commands.sandbox.narrows,
             )
         return self._made
 

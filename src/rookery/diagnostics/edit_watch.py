@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
@@ -52,27 +51,25 @@ SHOWN_LINES = 6
 STILL_FAILING = "Some checks still fail:\n{}"
 
 
-class WatchParts(Struct, frozen=True, kw_only=True):
-    settings: Settings
-    log: TaskLog
-    files: Files
-    servers: LanguageServers | None
-    narrows: Callable[[], bool]
-    """Whether a command can be confined to one file."""
-
-
 class EditWatch(EditChecks):
-    def __init__(self, parts: WatchParts, acting: Acting) -> None:
-        settings = parts.settings
-        self._log = parts.log
-        self._files = parts.files
-        self._servers = parts.servers
-        self._narrows = parts.narrows
+    def __init__(
+        self,
+        settings: Settings,
+        log: TaskLog,
+        files: Files,
+        servers: LanguageServers | None,
+        acting: Acting,
+        *,
+        narrows: Callable[[], bool],
+    ) -> None:
+        """`narrows` returns whether a command can be confined to one file."""
+        self._log = log
+        self._files = files
+        self._servers = servers
+        self._narrows = narrows
         self._acting = acting
         self._seconds = settings.check_seconds
-        self._commands = ConfiguredCommands(
-            parts.log, acting.context, seconds=settings.check_seconds
-        )
+        self._commands = ConfiguredCommands(log, acting.context, seconds=settings.check_seconds)
         self._of_files = [each for each in settings.checks if FILE in each]
         self._of_project = [each for each in settings.checks if FILE not in each]
         self._formatters = self._read_formatters(settings.formatters)
