@@ -14,7 +14,6 @@ from textwrap import fill
 
 import anyio
 import click
-from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.command_line import format_option
@@ -60,6 +59,12 @@ SHORTEST_KEY = 25
 def key_variable(provider: str, environ: Mapping[str, str]) -> str:
     usual, other = _VARIABLES[provider], OTHER_KEY_VARIABLES.get(provider, "")
     return other if environ.get(other) and not environ.get(usual) else usual
+
+
+def source_of(provider: str, environ: Mapping[str, str], keys_file: Path) -> str | None:
+    """Where a provider's key comes from; None if it has none."""
+    variable = key_variable(provider, environ)
+    return source_of_key(provider, environ=environ, variable=variable, keys_file=keys_file)
 
 
 @click.command()
@@ -116,7 +121,7 @@ def known_provider(given: str, known: Collection[str] = tuple(_VARIABLES)) -> st
 
 def _asked_provider(keys_file: Path) -> str:
     for number, provider in enumerate(COMMON, 1):
-        source = _standing(provider, os.environ, keys_file).source
+        source = source_of(provider, os.environ, keys_file)
         print(f"{number:>3}  {provider:<12}{f'key {source}' if source else ''}".rstrip())
     others = [provider for provider in KEY_VARIABLES if provider not in COMMON]
     print(fill(f"Others by name: {', '.join(others)}.", 80))
@@ -230,37 +235,24 @@ def _log_out(provider: str, keys_file: Path) -> int:
 
 
 def _which_to_log_out(keys_file: Path) -> str:
-    standings = [_standing(provider, os.environ, keys_file) for provider in _VARIABLES]
-    found = ", ".join(each.provider for each in standings if each.source) or "none"
-    return f"Name the provider: {NAME} auth logout PROVIDER. With a key: {found}."
-
-
-class _KeyStatus(Struct, frozen=True, kw_only=True):
-    provider: str
-    source: str | None
-    variable: str
+    found = [name for name in _VARIABLES if source_of(name, os.environ, keys_file)]
+    named = ", ".join(found) or "none"
+    return f"Name the provider: {NAME} auth logout PROVIDER. With a key: {named}."
 
 
 def _status(providers: Sequence[str], keys_file: Path, verbose: bool, form: str) -> int:
-    standings = [_standing(provider, os.environ, keys_file) for provider in providers]
-    found = [each for each in standings if each.source]
+    sources = {name: source_of(name, os.environ, keys_file) for name in providers}
+    found = [name for name, source in sources.items() if source]
     if form == "json":
-        rows = {each.provider: each.source for each in standings}
-        print(json.dumps({"authenticated": bool(found), "keys": rows}))
+        print(json.dumps({"authenticated": bool(found), "keys": sources}))
         return 0 if found else 1
-    for each in standings if verbose or len(providers) == 1 else found:
-        print(f"{each.provider}\t{each.source or f'no key ({each.variable})'}")
+    for name in sources if verbose or len(providers) == 1 else found:
+        print(f"{name}\t{sources[name] or f'no key ({key_variable(name, os.environ)})'}")
     if not found and len(providers) > 1:
         print(f"No key. Store one with: {NAME} auth PROVIDER")
     if verbose:
         print(_places(keys_file))
     return 0 if found else 1
-
-
-def _standing(provider: str, environ: Mapping[str, str], keys_file: Path) -> _KeyStatus:
-    variable = key_variable(provider, environ)
-    source = source_of_key(provider, environ=environ, variable=variable, keys_file=keys_file)
-    return _KeyStatus(provider=provider, source=source, variable=variable)
 
 
 def _places(keys_file: Path) -> str:

@@ -29,7 +29,7 @@ from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
 from rookery.platform.user_folders import Places, find_places
 from rookery.providers.catalogue import known_models
-from rookery.providers.cli.auth_command import key_variable
+from rookery.providers.cli.auth_command import source_of
 from rookery.providers.cli.models_table import as_json, as_text
 from rookery.providers.listing_shapes import ListedModel
 from rookery.providers.listings import (
@@ -49,7 +49,6 @@ from rookery.providers.registry import (
     OTHER_NAMES,
     no_such_provider,
 )
-from rookery.storage.keys import source_of_key
 from rookery.storage.settings_edits import change_settings, with_value
 from rookery.storage.settings_files import find_settings
 
@@ -228,13 +227,7 @@ def _all_providers(places: Places, default: ModelChoice | None) -> list[str]:
 
 
 def _with_key(environ: Mapping[str, str], keys_file: Path) -> list[str]:
-    return [
-        provider
-        for provider in KEY_VARIABLES
-        if source_of_key(
-            provider, variable=key_variable(provider, environ), environ=environ, keys_file=keys_file
-        )
-    ]
+    return [name for name in KEY_VARIABLES if source_of(name, environ, keys_file)]
 
 
 def _settings_of(provider: str, settings: Settings) -> Settings:
