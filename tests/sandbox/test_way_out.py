@@ -310,6 +310,26 @@ async def test_a_command_is_refused_when_the_shared_network_was_killed(tmp_path:
             await here.run("true")
 
 
+def process_name(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+
+
+async def test_a_small_program_keeps_the_shared_network_until_it_is_closed(tmp_path: Path):
+    async with place(tmp_path, 1) as here:
+        await here.run("true")
+        shared = here.sandbox.shared_network
+        assert shared
+        holder = shared._holder.process
+        assert process_name(holder.pid) == "cat"
+        assert shared.connect(1) is None  # nobody listens there
+        connector = shared._connector
+        assert connector
+        assert not connector.ended
+        shared._holder.link.close()
+        connector.link.close()
+        assert (holder.wait(), connector.process.wait()) == (0, 0)
+
+
 async def test_a_socket_with_a_wrong_token_is_rejected(tmp_path: Path):
     async with place(tmp_path, 1) as here:
         way = here.egress.open(str(tmp_path))
