@@ -4,7 +4,6 @@ Names are resolved only here, and the connection uses the address that was check
 has no effect. Redirects, sockets and workers use the proxy too.
 """
 
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
@@ -22,7 +21,7 @@ from rookery.core.hosts import (
     is_withheld_name,
     web_address,
 )
-from rookery.platform.http_proxy import Dialled, OutOfReach, ProxyRequest, attend, connect
+from rookery.platform.http_proxy import Dialled, OutOfReach, ProxyRequest, attend, connect, resolve
 
 _OWN_ADDRESSES = {
     "localhost": ("127.0.0.1", "::1"),
@@ -143,12 +142,7 @@ async def proxy(reach: BrowserReach, notify: Callable[[str], None]) -> AsyncIter
 
 async def public_addresses(host: str, port: int) -> list[str]:
     """Resolve a name. Raises `OutOfReach` for a private address, `OSError` if there is none."""
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = [str(where[0]) for *_, where in found]
-    if not addresses or not all(map(_is_public, addresses)):
+    addresses = await resolve(host, port)
+    if not addresses or not all(map(is_public, addresses)):
         raise OutOfReach(f"{host} leads to a private address.")
     return addresses
-
-
-def _is_public(address: str) -> bool:
-    return is_public(address.partition("%")[0])

@@ -5,7 +5,6 @@ host is resolved here, every address must be public, and the connection goes to 
 checked. Answers and time are limited, redirects are not followed.
 """
 
-import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from rookery.core.hosts import (
     web_address,
 )
 from rookery.core.limits import KIB
+from rookery.platform.http_proxy import resolve
 
 if TYPE_CHECKING:
     import httpx2
@@ -98,8 +98,7 @@ class OAuthRequests:
         """Where to connect to: the server's own host, or a public address."""
         if address.host == self.own.host or address.is_loopback:
             return address.host
-        found = await anyio.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        places = [str(each[4][0]) for each in found]
+        places = await resolve(address.host, address.port)
         if not all(map(is_public, places)):
             raise OAuthProblem(_private(address))
         return places[0]

@@ -5,6 +5,7 @@ address that was checked is the one that is used.
 """
 
 import logging
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeAlias
@@ -104,6 +105,12 @@ def _read(head: bytes) -> ProxyRequest:
     path = f"{parts.path or '/'}{query}"
     port = parts.port or (443 if tunnel else 80)
     return ProxyRequest(method, parts.hostname or "", port, path, [] if tunnel else fields)
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host, without their zones. Raises `OSError` if there are none."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(where[0]).partition("%")[0] for *_, where in found))
 
 
 async def connect(addresses: list[str], port: int) -> SocketStream:

@@ -31,6 +31,7 @@ from rookery.platform.http_proxy import (
     Dialled,
     OutOfReach,
     ProxyRequest,
+    resolve,
     splice,
 )
 
@@ -202,8 +203,7 @@ async def resolve_host(wanted: HostPort, private: bool) -> list[str]:
         return [wanted.name]
     if wanted.is_loopback:
         return LOOPBACK_ADDRESSES[wanted.name]
-    found = await anyio.getaddrinfo(wanted.name, wanted.port, type=socket.SOCK_STREAM)
-    addresses = [str(where[0]).partition("%")[0] for *_, where in found]
+    addresses = await resolve(wanted.name, wanted.port)
     check_addresses(wanted, addresses, private=private)
     return addresses
 

@@ -7,7 +7,6 @@ not followed. Time, size and the size after decompression are limited.
 If the environment sets a proxy, that resolves the names, so only the name is checked.
 """
 
-import socket
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -36,6 +35,7 @@ from rookery.core.hosts import (
 )
 from rookery.core.limits import Limits
 from rookery.errors import BadArguments, ToolError
+from rookery.platform.http_proxy import resolve
 
 MOST_REDIRECTS = 5
 NETWORK_OFF = "The network is turned off (sandbox.network)."
@@ -87,7 +87,7 @@ class PageFetcher:
         self._limits = limits
         self._listed = entries(listed)
         self._network = network
-        self._find = find or _resolved
+        self._find = find or resolve
 
     def is_listed(self, address: WebAddress) -> bool:
         return covered(HostPort(address.host, address.port), self._listed)
@@ -226,11 +226,6 @@ def _private(address: WebAddress, found: str) -> str:
         return reason
     where = HostPort(address.host, address.port)
     return f'{reason} The user can allow it in the settings: web.hosts = ["{where}"].'
-
-
-async def _resolved(host: str, port: int) -> Sequence[str]:
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(where[0]).partition("%")[0] for *_, where in found))
 
 
 def _target(address: WebAddress, location: str) -> WebAddress:
