@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("unconfined")]
 SHARED = {"fs": {"readTextFile": True, "writeTextFile": True}}
 SELECTED = {"outcome": {"outcome": "selected", "optionId": "once"}}
 PERMISSION = "session/request_permission"
-LARGE = 150
+LARGE = 64
 """Mebibytes, more than the agent itself needs."""
 
 
