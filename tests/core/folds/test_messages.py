@@ -362,41 +362,6 @@ def test_an_offer_stays_open_while_output_comes_until_it_is_withdrawn():
     assert rows(*facts, OfferWithdrawn(ask_id="q"))[2] == "command_output"
 
 
-def test_a_followup_is_asked_in_the_row_in_which_it_arrived():
-    """The engine records the start of the call first, and its question without a call id."""
-    question = '{"question": "Which?", "suggest": []}'
-    block = ToolCall(id="c", name="ask_followup_question", arguments={"question": "Which?"})
-    facts = (
-        OPENED,
-        STARTED,
-        call('{"question": "Which?"}', "ask_followup_question"),
-        spoke(block),
-        ToolStarted(call_id="c", tool="ask_followup_question", title="Ask"),
-        asked(AskKind.FOLLOWUP, text=question),
-    )
-    assert rows(*facts)[1:] == [f"followup? {question}"]
-    done = (answered("message", "This.", AskKind.FOLLOWUP), ToolFinished(call_id="c", text="This."))
-    assert rows(*facts, *done)[1:] == [f"followup {question}", "user_feedback This."]
-
-
-def test_a_completion_streams_is_offered_and_asked_about():
-    block = ToolCall(id="c", name="attempt_completion", arguments={"result": "Done."})
-    facts = (
-        OPENED,
-        STARTED,
-        call('{"result": "Done."}', "attempt_completion"),
-        spoke(block),
-        ToolStarted(call_id="c", tool="attempt_completion", title="Finish"),
-    )
-    assert rows(*facts)[1:] == ["completion_result~ Done."]
-    offered = (
-        CompletionOffered(result="Done."),
-        ToolFinished(call_id="c", text="ok"),
-        asked(AskKind.COMPLETION_RESULT),
-    )
-    assert rows(*facts, *offered)[1:] == ["completion_result Done.", "completion_result?"]
-
-
 def test_text_that_ends_the_turn_becomes_the_result_in_its_row():
     facts = [OPENED, STARTED, text("It is 4."), spoke(Text(text="It is 4."))]
     assert rows(*facts)[1:] == ["text It is 4."]
