@@ -19,6 +19,7 @@ from rookery.core.hosts import LONGEST_ADDRESS, web_address
 from rookery.core.instructions import quoted, revealed
 from rookery.core.limits import KIB
 from rookery.core.text.characters import whole
+from rookery.core.text.terminal_text import shortened
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Dialog, Page
@@ -92,8 +93,7 @@ def escaped(text: str, most: int = LONGEST_LINE) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    line = " ".join(whole(text[: 4 * most]).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return shortened(" ".join(whole(text[: 4 * most]).split()), most)
 
 
 def view_text(view: PageView) -> str:

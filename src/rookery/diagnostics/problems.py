@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.core.replies import NEW_PROBLEMS
-from rookery.core.text.terminal_text import counted
+from rookery.core.text.terminal_text import counted, shortened
 
 ERROR, WARNING = 1, 2
 """Severities of the protocol; the others are hints and are left out."""
@@ -77,8 +77,8 @@ def _read_problem(path: str, reported: Any, lines: Sequence[str]) -> Diagnostic 
 
 
 def _on_one_line(text: str, longest: int) -> str:
-    words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return words if len(words) <= longest else words[: longest - 1] + "…"
+    words = "".join(c if c.isprintable() else " " for c in text).split()
+    return shortened(" ".join(words), longest)
 
 
 def new_problems(

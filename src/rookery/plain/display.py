@@ -50,7 +50,7 @@ from rookery.core.facts import (
 from rookery.core.folds.run_tallies import added, paid_in
 from rookery.core.modes import GUARD, Level
 from rookery.core.replies import STOPPED_BY_USER, denied, new_problems, restored_files, sentence_in
-from rookery.core.text.terminal_text import harmless, harmless_line, lines_in_gap
+from rookery.core.text.terminal_text import harmless, harmless_line, lines_in_gap, shortened
 from rookery.core.tool_traits import SPEAKING
 from rookery.first_use import lazy_pattern
 from rookery.plain.screen import LINE_LENGTH, OUTPUT_LINES, ModelText, OutputExcerpt, Screen
@@ -393,5 +393,4 @@ def _reason(end: ToolFinished) -> str:
         reason = f"skipped{why}"
     if end.exit_code is not None:
         reason = reason.partition("\n")[2]  # the first line is where the command ran
-    line = " ".join(reason.split()) or str(end.ending)
-    return line if len(line) <= LINE_LENGTH else line[: LINE_LENGTH - 1] + "…"
+    return shortened(" ".join(reason.split()) or str(end.ending), LINE_LENGTH)

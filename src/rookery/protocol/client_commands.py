@@ -43,7 +43,7 @@ from rookery.core.folds.points import NOTHING_TO_UNDO, last_change, points
 from rookery.core.folds.view import View, see, view_from
 from rookery.core.modes import ALWAYS_ASK, CYCLE, Level, level_named
 from rookery.core.queries import Permissions, ViewStart
-from rookery.core.text.terminal_text import visible_line
+from rookery.core.text.terminal_text import shortened, visible_line
 from rookery.protocol.slash_words import ALIASES, ANSWERS, IN_PLAIN, only_in_a_session
 
 if TYPE_CHECKING:
@@ -392,5 +392,4 @@ def permissions_text(known: Permissions) -> str:
 
 
 def _first_line(text: str) -> str:
-    first = text.strip().partition("\n")[0]
-    return first if len(first) <= 70 else first[:69] + "…"
+    return shortened(text.strip().partition("\n")[0], 70)

@@ -32,7 +32,7 @@ from rookery.compat.acp.requests import ClientCapabilities, PromptContent
 from rookery.compat.acp.slash import SlashCommands, asks_again
 from rookery.compat.acp.terminals import EditorTerminals
 from rookery.compat.acp.tool_calls import Wire
-from rookery.compat.acp.updates import PAUSE, TaskUpdates, plan, said, title_of, update
+from rookery.compat.acp.updates import PAUSE, TaskUpdates, plan, said, update
 from rookery.core.asks import APPROVALS, AskKind, is_non_blocking_ask
 from rookery.core.commands import Cancel, OpenTask, ReopenTask
 from rookery.core.event_list import EventList, live, of_kind
@@ -45,6 +45,7 @@ from rookery.core.facts import (
     StepCancelled,
     TaskClosed,
 )
+from rookery.core.text.terminal_text import shortened
 from rookery.errors import CommandRejected
 from rookery.protocol.attend import Say, answer_to, new_message
 from rookery.protocol.codec import Host, followup
@@ -53,6 +54,7 @@ from rookery.protocol.late_view import view_before
 
 STOP_SECONDS = 5.0
 """Seconds that a cancelled turn has to end."""
+TITLE_LENGTH = 80
 
 
 class AcpSession:
@@ -212,7 +214,8 @@ class AcpSession:
             opening = OpenTask(task_id=self.id, text=text, images=images)
             await self._host.send(self.choices.applied_to(opening, self._at_start))
             self._state = "open"
-            await self._send_update(update("session_info_update", title=title_of(text)))
+            title = shortened(" ".join(text.split()), TITLE_LENGTH)
+            await self._send_update(update("session_info_update", title=title))
             if self._note:
                 await self._send_update(said(f"{self._note}\n\n", thought=True))
             self._follow_soon(self._shown, self.id, 0)

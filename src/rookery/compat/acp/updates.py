@@ -62,7 +62,6 @@ PAUSE = 200
 """Milliseconds between two updates of a call's output."""
 _UNSEEN_CALLS = {*SPEAKING, "update_todo_list", "present_plan"}
 """Calls that are shown as text or as the plan."""
-TITLE_LENGTH = 80
 
 
 def update(kind: str, /, **fields: object) -> Wire:
@@ -80,11 +79,6 @@ def plan(todos: Sequence[Todo]) -> Wire:
         {"content": each.content, "status": each.status, "priority": "medium"} for each in todos
     ]
     return update("plan", entries=entries)
-
-
-def title_of(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1]}…"
 
 
 class TaskUpdates:

@@ -12,6 +12,7 @@ from rookery.core.facts import Answered, Event, Fact, QueueEdited, TaskOpened, U
 from rookery.core.folds.view import see, view_from
 from rookery.core.folds.view_start import view_start
 from rookery.core.message import Message
+from rookery.core.text.terminal_text import shortened
 
 
 class Attribution:
@@ -136,7 +137,6 @@ ANSWERED_BY_MESSAGES = frozenset(
 """Questions that a message answers."""
 
 LONGEST_TEXT = 180
-_CUT = "..."
 
 
 def continues(ask: AskKind, reply: Reply) -> bool:
@@ -290,12 +290,7 @@ def change_between(before: Sequence[UserSpoke], after: Sequence[UserSpoke]) -> s
 def _item(spoken: UserSpoke, at: int | None) -> Output:
     return output(
         id=spoken.message_id,
-        text=_shorten(spoken.text) or None,
+        text=shortened(" ".join(spoken.text.split()), LONGEST_TEXT, "...") or None,
         imageCount=len(spoken.images) or None,
         timestamp=at,
     )
-
-
-def _shorten(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_TEXT else line[: LONGEST_TEXT - len(_CUT)] + _CUT

@@ -39,9 +39,9 @@ from rookery.core.facts import (
 )
 from rookery.core.message import Message
 from rookery.core.queries import About, KnownTask
+from rookery.core.text.terminal_text import shortened
 
 LONGEST_TITLE = 120
-_CUT = "..."
 _RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 _COMPLETE = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
 
@@ -65,11 +65,6 @@ def event(name: str, **fields: object) -> Wire:
 
 def error(sentence: str, details: object = None) -> Wire:
     return event("error", error=sentence, details=details)
-
-
-def title(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_TITLE else line[: LONGEST_TITLE - len(_CUT)] + _CUT
 
 
 _AskedBy: TypeAlias = Callable[[ShownTask], Message | None]
@@ -186,7 +181,8 @@ class EngineMessages:
         named = {"sessionId": self.root, "timestamp": now}
         lines = [event("session_created", **named)]
         if text.strip():
-            lines.append(event("session_title_generated", **named, title=title(text)))
+            title = shortened(" ".join(text.split()), LONGEST_TITLE, "...")
+            lines.append(event("session_title_generated", **named, title=title))
             lines += [event(name, payload=[self.root]) for name in ("taskCreated", "taskStarted")]
             if self._launched:
                 lines.append({"type": "invoke", "invoke": "newChat"})

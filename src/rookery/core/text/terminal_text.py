@@ -228,6 +228,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def shortened(text: str, most: int, mark: str = "…") -> str:
+    """The text, or as much of it as fits before a mark."""
+    return text if len(text) <= most else text[: most - len(mark)] + mark
+
+
 def aligned(
     rows: Sequence[Sequence[str]],
     *,

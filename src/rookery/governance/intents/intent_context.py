@@ -11,6 +11,7 @@ from html import escape
 
 from msgspec import Struct
 
+from rookery.core.text.terminal_text import shortened
 from rookery.governance.intents.intent import Criterion, Intent
 from rookery.governance.intents.leases import Lease
 from rookery.governance.ledger.traced import TracedRecord
@@ -78,7 +79,7 @@ def intent_context(
 
 def reminder(intent: Intent) -> str:
     """The reminder in every later request, at most 600 characters."""
-    start = f'Active intent {_plain(intent.id)} "{_shorten(_plain(intent.name), 120)}". Scope: '
+    start = f'Active intent {_plain(intent.id)} "{shortened(_plain(intent.name), 120)}". Scope: '
     end = ". Anything else is refused or asked about."
     room = REMINDER_CHARS - len(start) - len(end)
     spelled = [scope_text(_plain(each)) for each in intent.owned_scope]
@@ -208,7 +209,3 @@ def _join_within(words: Sequence[str], room: int) -> str:
         if len(text) <= room:
             return text
     return f"{len(words)} patterns"
-
-
-def _shorten(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

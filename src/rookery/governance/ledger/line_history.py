@@ -12,6 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from rookery.core.text.terminal_text import shortened
 from rookery.governance.criteria import CHECK_TOOL, is_check
 from rookery.governance.git_history import CommitOfLine, GitHistory
 from rookery.governance.intents.intent import Intent, IntentFile, digest
@@ -113,7 +114,7 @@ def blame_rows(lines: Sequence[OwnedLine]) -> Iterator[str]:
     who = max([MIN_WIDTHS[0], *(len(cell[0]) for cell in cells)])
     where = max([MIN_WIDTHS[1], *(len(cell[1]) for cell in cells)])
     for line, (name, place, day) in zip(lines, cells, strict=True):
-        yield _shorten(
+        yield shortened(
             f"{line.number:>{width}}  {name:<{who}}  {place:<{where}}  {day:<10}  {line.text}",
             MAX_WIDTH,
         )
@@ -124,18 +125,14 @@ def _cells(line: OwnedLine) -> tuple[str, str, str]:
     match line.origin:
         case "recorded" if record:
             by = record.model_id.rpartition("/")[2] or record.contributor
-            name = _shorten(f"{record.intent_id or 'no intent'}  {by}", LONGEST_NAME)
+            name = shortened(f"{record.intent_id or 'no intent'}  {by}", LONGEST_NAME)
             return name, record.task_id[:_SHORT], record.time[:10]
         case "edited since" if record:
             return "edited since", f"({record.intent_id or 'no intent'})", record.time[:10]
         case "version control" if commit:
-            return _shorten(commit.author, LONGEST_NAME), commit.revision[:7], commit.day
+            return shortened(commit.author, LONGEST_NAME), commit.revision[:7], commit.day
         case _:
             return "unknown", "-", "-"
-
-
-def _shorten(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def reason_rows(line: OwnedLine, reason: ChangeReason | None) -> Iterator[str]:

@@ -21,6 +21,7 @@ from rookery.core.instructions import revealed
 from rookery.core.limits import Limits
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.replies import NO_FILE_PUT_BACK, restored_files
+from rookery.core.text.terminal_text import shortened
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.dependencies import Snapshots
 from rookery.manager.handlers.router import Handlers
@@ -226,8 +227,7 @@ def _row(point: Point, when: str) -> CheckpointRow:
 
 
 def _title(text: str) -> str:
-    line = _shown(" ".join(text.split()))
-    return line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…"
+    return shortened(_shown(" ".join(text.split())), MAX_TITLE)
 
 
 def _shown(text: str) -> str:
