@@ -67,6 +67,10 @@ def error(sentence: str, details: object = None) -> Wire:
     return event("error", error=sentence, details=details)
 
 
+def title(text: str) -> str:
+    return shortened(" ".join(text.split()), LONGEST_TITLE, "...")
+
+
 _AskedBy: TypeAlias = Callable[[ShownTask], Message | None]
 
 
@@ -181,8 +185,7 @@ class EngineMessages:
         named = {"sessionId": self.root, "timestamp": now}
         lines = [event("session_created", **named)]
         if text.strip():
-            title = shortened(" ".join(text.split()), LONGEST_TITLE, "...")
-            lines.append(event("session_title_generated", **named, title=title))
+            lines.append(event("session_title_generated", **named, title=title(text)))
             lines += [event(name, payload=[self.root]) for name in ("taskCreated", "taskStarted")]
             if self._launched:
                 lines.append({"type": "invoke", "invoke": "newChat"})
