@@ -18,6 +18,12 @@ from support.manager_page import Manager, Project, Tab, Tabs, Window, managed
 from support.page_measures import PHONE
 from support.scripted_model import Model
 
+ARGUMENTS = (
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--no-proxy-server",
+    "--js-flags=--no-opt --no-maglev",  # no page here runs for long enough to gain by them
+)
 opened = ExitStack()
 
 
@@ -51,7 +57,7 @@ def open_driver() -> Playwright:
 def open_browser(program: str) -> Browser:
     browser = open_driver().chromium.launch(
         executable_path=program,
-        args=["--disable-dev-shm-usage", "--disable-gpu", "--no-proxy-server"],
+        args=ARGUMENTS,
         chromium_sandbox=os.geteuid() != 0,
     )
     opened.callback(browser.close)
