@@ -28,6 +28,8 @@ from typing import Any, NoReturn
 import pytest
 from _pytest.unraisableexception import collect_unraisable
 
+from support.memory_folder import keep_in_memory
+
 _NUMBER = struct.Struct("i")
 _SECONDS = "workers/seconds"
 """In pytest's cache: how long each file took."""
@@ -105,6 +107,7 @@ class _Run:
         self._queue = queue
         """A file with the numbers of the groups. All processes share its position."""
         self._folder: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        keep_in_memory(self._folder)
         self._names = (f"worker{number}" for number in count())
         self._workers: dict[Connection, _Worker] = {}
         self._seconds: Counter[str] = Counter()
