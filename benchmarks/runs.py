@@ -22,8 +22,6 @@ MIB = 1024 * 1024
 PROMPT = "Do the work."
 OF_OTHERS = ("PYTHON", "ROOKERY_")
 LOOK_SECONDS = 0.03
-RESIDENT, SHARED_ONCE = "Rss:", "Pss:"
-"""Memory that processes share counts for each of them, or once."""
 Watch: TypeAlias = Callable[[Sequence[int]], object]
 """Follows processes until the first of them has ended."""
 
@@ -123,11 +121,11 @@ class Track:
         command = [sys.executable, str(HERE / "hosts.py"), *words]
         return run_at_once([(command, self._folder)], home=self.home, watch=watch)
 
-    def bare_at_once(self, case: str, count: int) -> Cost:
+    def bare_at_once(self, case: str, count: int, *, watch: Watch = lambda pids: None) -> Cost:
         """Run so many bare loops at the same time, each in a process."""
         places = [self._place(case) for _ in range(count)]
         commands = [(self._bare_loop(self._model.url(name)), place) for name, place in places]
-        return run_at_once(commands, home=self.home)
+        return run_at_once(commands, home=self.home, watch=watch)
 
     def _rookery(self, url: str) -> list[str]:
         flags = ["-p", "-y", "--provider", "openai", "-m", "bench", "--output-format", "text"]
@@ -207,16 +205,16 @@ def run_at_once(
     )
 
 
-def most_memory(run: Callable[[Watch], object], measure: str = SHARED_ONCE) -> float:
+def most_memory(run: Callable[[Watch], object]) -> float:
     """The most memory in MiB that processes and all their descendants have in nine of ten looks.
-    While a process is being started, memory that it shares counts twice: so the highest tenth is
-    left out. 0 where there is no /proc."""
+    Memory that they share counts once, but twice while a process is being started: so the highest
+    tenth is left out. 0 where there is no /proc."""
     found = [0.0]
 
     def watch(pids: Sequence[int]) -> None:
         while all(os.path.exists(f"/proc/{pid}/exe") for pid in pids):  # gone once it has ended
             each = chain.from_iterable(map(_family, pids))
-            found.append(sum(_memory(pid, measure) for pid in each))
+            found.append(sum(map(_memory, each)))
             time.sleep(LOOK_SECONDS)
 
     run(watch)
@@ -231,9 +229,9 @@ def _family(pid: int) -> Iterator[int]:
                 yield from _family(int(child))
 
 
-def _memory(pid: int, measure: str) -> float:
+def _memory(pid: int) -> float:
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith(measure):
+            if line.startswith("Pss:"):
                 return int(line.split()[1]) / 1024
     return 0.0
