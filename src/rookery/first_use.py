@@ -9,7 +9,7 @@ from msgspec import json
 
 T = TypeVar("T")
 _prepared: set[object] = set()
-"""Weak references to classes, since those of custom tools go with their host; other types."""
+"""Weak references to classes, because those of custom tools end with their host; other types."""
 _preparing = RLock()
 
 

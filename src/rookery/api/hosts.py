@@ -133,7 +133,7 @@ async def open(
     untrusted folder is only read. `settings` override the settings files, by name. Raises
     `SettingsError` if no model can be called.
     """
-    if sniffio := sys.modules.get("sniffio"):  # anyio asks it, and it knows tasks only
+    if sniffio := sys.modules.get("sniffio"):  # anyio asks it, and it fails outside tasks
         sniffio.current_async_library_cvar.set("asyncio")
     workspace, places = _workspace(folder), find_places(os.environ)
     own = Additions(tools=tuple(tools), hooks=tuple(hooks), providers=_given(provider))

@@ -148,7 +148,7 @@ async def open_host(
 
 
 class LocalHost:
-    """A host in this process. What looks at the disk runs in worker threads."""
+    """A host in this process. Disk access runs in worker threads."""
 
     def __init__(self, engine: Engine, parts: "HostParts") -> None:
         self._engine = engine

@@ -67,7 +67,7 @@ MakeTask: TypeAlias = Callable[[str, EventLog, Family], Task]
 
 
 def observed(parts: "HostParts", make: MakeTask) -> MakeTask:
-    """The same, and telemetry watches the logs, if the user configured an address for it."""
+    """Let telemetry watch the logs of tasks, if the user configured an address for it."""
     if parts.settings.telemetry.endpoint is None:
         return make
     from rookery.telemetry.recorder import TelemetryRecorder

@@ -39,7 +39,7 @@ class Consent(Struct, frozen=True, kw_only=True):
     denied_tools: frozenset[str] = frozenset()
     trusted: bool = False
     acts_anyway: bool = False
-    """The folder may be changed in this run although it is not trusted."""
+    """This run may change the folder although it is not trusted."""
     outside: bool = False
     protected: bool = False
     mode: str = ""

@@ -80,7 +80,7 @@ def forget_damage(repository: ShadowRepository) -> int:
     """Drop damaged objects of the newest checkpoints, back to the newest intact one, so that
     they are stored again when next seen. Return the number of damaged checkpoints."""
     faulty = 0
-    repository.store.discard()  # what is in memory says nothing about the disk
+    repository.store.discard()  # objects in memory may be missing on disk
     for known in reversed(repository.checkpoints()):
         try:
             damaged = repository.damaged(repository.snapshot(known))

@@ -100,7 +100,7 @@ class ObjectStore:
             self._finish_pack(packing)
 
     def discard(self) -> None:
-        """Forget what is not durable, and what is in memory besides."""
+        """Forget objects that are not durable, and the cached ones."""
         packing, self._packing = self._packing, None
         self._recent.clear()
         if packing:

@@ -86,7 +86,7 @@ class FullScreenClient:
         return self._app is not None and self._app.is_editing
 
     def report_end(self, end: RunEnd) -> None:
-        """Print what matters once more, because the screen is gone."""
+        """Print the last answer, the cost and how to continue: the screen's content is gone."""
         if end.reason:
             print(harmless(end.reason), file=sys.stderr)
         if self._last is None:

@@ -66,7 +66,7 @@ class Seats:
 
     @contextmanager
     def reserve(self) -> Iterator[Callable[[], bool]]:
-        """Yield a function that takes a seat, if one is left; it is given back at the end."""
+        """Yield a function that takes a seat, if one is left. The seat is freed at the end."""
         is_taken = False
 
         def take() -> bool:

@@ -46,7 +46,7 @@ class Unsettled(Struct, frozen=True):
 
 
 class _Step(Struct, frozen=True):
-    """A recorded change: the event that holds it, the event it began at, and the checkpoints."""
+    """A recorded change: its event, the event at its start, and the checkpoints around it."""
 
     seq: int
     since: int
@@ -70,8 +70,8 @@ def steps_since(events: Sequence[Event], to: int) -> list[tuple[str, str]]:
 
 
 def _add(steps: list[_Step], new: _Step) -> None:
-    """Add a step. If sub-tasks recorded theirs while it lasted, as beside a background command,
-    it is what happened before, between and after those."""
+    """Add a step. A background command's step can span steps of sub-tasks: then it is split into
+    the parts before, between and after them."""
     began = len(steps)
     while began and steps[began - 1].seq > new.since:
         began -= 1
@@ -90,7 +90,7 @@ def recorded_since(events: Sequence[Event], since: int) -> list[tuple[str, str]]
 
 
 def unrecorded(effects: Sequence[Effect], recorded: Sequence[Sequence[Effect]]) -> Sequence[Effect]:
-    """The effects without those whose files are as the recorded changes left them."""
+    """Leave out the effects that recorded changes explain."""
     left = {effect.path: effect.after for each in recorded for effect in each}
     return [e for e in effects if e.path not in left or e.after != left[e.path]]
 

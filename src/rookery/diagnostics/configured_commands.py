@@ -1,8 +1,7 @@
-"""Commands that the settings name: checks and formatters. What a check says that it did not say
-before.
+"""The checks and formatters in the settings, and the new problems that a check reports.
 
 They may come from a project, so each run goes through the gate. An answer of the user counts for
-the command as it stands in the settings, whichever file it is run on.
+the command as written in the settings, for all files.
 """
 
 import re

@@ -265,7 +265,7 @@ def _closing(result: ReviewResult) -> Iterator[str]:
         about = counted(result.dropped, "finding")
         yield f"Dropped: {about} about files that are not in the change."
     if not result.complete:
-        yield "The review is not complete."  # why, is said on standard error
+        yield "The review is not complete."  # standard error has the reason
 
 
 def _tally(findings: Sequence[ReviewFinding]) -> str:

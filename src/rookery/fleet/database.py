@@ -196,8 +196,7 @@ class FleetDatabase:
                 yield
 
     def wait_for_news(self, seconds: float | None) -> None:
-        """Wait for a notification of what this connection listens to. One that came since the
-        last statement counts."""
+        """Wait for a notification. One that arrived since the last statement ends the wait too."""
         assert self._connection
         for _ in self._connection.notifies(timeout=seconds, stop_after=1):
             pass
@@ -208,7 +207,7 @@ class FleetDatabase:
 
 
 WATCH_SECONDS = 15.0
-"""How long a manager's wish to see a session lasts."""
+"""How long a manager's request to watch a session is valid."""
 
 
 class Watcher(Struct, frozen=True):
@@ -216,7 +215,7 @@ class Watcher(Struct, frozen=True):
 
     url: str
     fingerprint: str = ""
-    """Of its certificate; empty for one that the system's authorities have signed, or for none."""
+    """Of its certificate; empty without one, or if a certificate authority signed it."""
     machine: str = ""
     """The only machine that reaches the address; empty for any."""
 

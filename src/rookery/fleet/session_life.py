@@ -352,8 +352,7 @@ def _choose(places: Places, settings: Settings) -> ModelChoice:
 
 
 async def show_text(watcher: Watcher, host: Host, greeting: WorkerGreeting) -> None:
-    """Show a session's text to a manager until it wants no more. Whatever goes wrong with it, the
-    session goes on."""
+    """Send a session's text to a manager until it disconnects. Errors do not stop the session."""
     try:
         async with dial_manager(watcher.url, watcher.fingerprint, greeting) as channel:
             await serve(PassingEvents(host, greeting.session_id), channel)

@@ -2,7 +2,7 @@
 
 A server can ask only during a call that was approved. A run that is not interactive declines at
 once, and nothing is answered automatically. After the user has declined once, the rest of the call
-is declined too. While the user is asked, the time limit of the call stands still.
+is declined too. The time limit of the call pauses while the user is asked.
 """
 
 import json

@@ -34,7 +34,7 @@ Watchers = dict[str, Callable[[str], None]]
 
 
 class CallClock:
-    """The time limit of a call, which stands still while the user is asked."""
+    """The time limit of a call. It pauses while the user is asked."""
 
     def __init__(self, seconds: float) -> None:
         self._left = seconds

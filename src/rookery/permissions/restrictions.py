@@ -226,14 +226,14 @@ NOTE = "{path} changed since the model read it, but not in the lines of this edi
 
 
 class StaleGuard(Hook, Struct):
-    """What the model has seen is folded from the log: files it read and files it changed.
+    """Denies edits of files that changed since the model read or changed them.
 
     If the policy of an intent tolerates it, an edit may change a file that was changed elsewhere.
     It must contain the exact text it replaces, and none of those lines may have changed.
     """
 
     files: Callable[[], KnownFiles]
-    """Those the model has seen."""
+    """The files that the model has seen, folded from the log."""
     text_of: Callable[[str], str | None] = lambda sha: None
     """The text for a file hash, if known."""
     tolerates: Callable[[ToolCall, Action], Awaitable[bool]] | None = None

@@ -125,7 +125,7 @@ class ClientLines:
             return RestoreRehearsal(problem=str(refusal))
 
     async def _show(self, what: str) -> None:
-        """Print what the host knows."""
+        """Fetch and print changes, context, rules or permissions."""
         from rookery.protocol.context_text import rules_lines, usage_lines
 
         screen, host, task_id = self._screen, self._host, self._focus.task_id

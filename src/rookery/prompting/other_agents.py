@@ -211,7 +211,7 @@ def modes_of_agents(
             except ValueError as error:
                 scan.report(f"The agent {label} is skipped: {error}.")
                 continue
-            if mode.slug.lower() in names:  # people do not tell `Code` from `code`
+            if mode.slug.lower() in names:  # `Code` and `code` look the same to people
                 scan.report(f"The agent {label} is not used: there is a mode {mode.slug.lower()}.")
             else:
                 found.setdefault(mode.slug, mode)

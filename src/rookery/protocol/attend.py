@@ -72,7 +72,7 @@ class Leave(Struct, frozen=True):
 
 
 class Question(Protocol):
-    """What an answer names: a fact, or the row that shows it."""
+    """An answered question: a fact, or the row that shows it."""
 
     @property
     def ask_id(self) -> str: ...
@@ -98,7 +98,7 @@ def answer_to(task_id: str, question: Question, said: Say) -> Answer:
 
 
 def new_message(task_id: str, text: str, images: tuple[Image, ...] = ()) -> Speak:
-    """A message for the model, with an id of its own."""
+    """A message for the model, with a new id."""
     return Speak(task_id=task_id, message_id=uuid.uuid4().hex, text=text, images=images)
 
 

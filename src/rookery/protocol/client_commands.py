@@ -116,8 +116,8 @@ class LineOutcome(Struct, frozen=True):
     commands: tuple[Command, ...] = ()
     words: str = ""
     shows: Literal["", "changes", "context", "rules", "permissions"] = ""
-    """What to show besides, which only the host knows: what the session changed, how the context
-    window is used, the rule files, or what is allowed."""
+    """What to fetch from the host and show: the changes of the session, the use of the context
+    window, the rule files, or the permissions."""
     leaves: bool = False
 
 

@@ -78,7 +78,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class _EventFields(msgspec.Struct):
-    """What every event has. The numbers are checked by `_number`."""
+    """The fields of every event. `_number` checks the numbers."""
 
     seq: Any
     sub: Any
@@ -87,7 +87,7 @@ class _EventFields(msgspec.Struct):
 
 
 class _AnswerFields(msgspec.Struct):
-    """The fields of an `AssistantSpoke`. Its blocks have no tag of their own."""
+    """The fields of an `AssistantSpoke`. Its blocks are stored without a tag."""
 
     request_id: Any
     blocks: Any

@@ -175,9 +175,9 @@ def _refusal(
 ) -> tuple[HTTPStatus, str] | None:
     hosts, origins = request.headers.get_all("Host"), request.headers.get_all("Origin")
     if len(hosts) != 1 or not re.fullmatch(rf"{_OURSELVES}:{port}", hosts[0], re.IGNORECASE):
-        return HTTPStatus.FORBIDDEN, f"This host is {LOOPBACK}:{port}."
+        return HTTPStatus.FORBIDDEN, f"Wrong Host header. Connect to {LOOPBACK}:{port}."
     if not all(map(_ORIGIN.fullmatch, origins)):
-        return HTTPStatus.FORBIDDEN, "Pages of other origins may not connect."
+        return HTTPStatus.FORBIDDEN, "Connections from other origins are refused."
     if given is not None and not same_token(token, given):
         return HTTPStatus.UNAUTHORIZED, "The token is wrong."
     return None

@@ -254,7 +254,7 @@ class DirectClient:
         loop = asyncio.get_running_loop()
         try:
             tls = None
-            if self._tls:  # others may wait for it, too
+            if self._tls:  # shielded: other connections may wait for it too
                 tls = await asyncio.shield(asyncio.wrap_future(self._tls))
             with anyio.fail_after(self._connect_seconds):
                 _, connection = await loop.create_connection(

@@ -125,7 +125,7 @@ def decode_event(data: bytes) -> Any:
 
 
 def json_or_text(body: bytes) -> Any:
-    """The JSON of a body, or its text if it is none."""
+    """A body parsed as JSON, or its text if that fails."""
     try:
         return decode_event(body)
     except ValueError:

@@ -222,7 +222,7 @@ class StoredLines:
 
 
 def _runs(places: Iterable[int]) -> Iterator[Sequence[int]]:
-    """The places that follow one another."""
+    """Group the places into runs of consecutive numbers."""
     if isinstance(places, range) and places.step == 1:
         yield places
         return

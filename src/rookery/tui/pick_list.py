@@ -293,7 +293,7 @@ class ListScreen(PickScreen[T]):
         raise NotImplementedError
 
     def words_of(self, item: T) -> str:
-        """What the filter is compared with."""
+        """The text that the filter searches."""
         return self.name_of(item)
 
     @abstractmethod

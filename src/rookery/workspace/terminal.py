@@ -176,7 +176,7 @@ class Terminal:
             return process, launch.way
 
         self._wardens.prepare()
-        # in a thread: it may scan the whole workspace for files to protect, and waits for a fork
+        # in a thread: it may search the whole workspace for protected files, and waits for a fork
         process, way = await anyio.to_thread.run_sync(start)
         with closing(way) if way else nullcontext():
             kept = KeptOutput(keep, self._limits.output_on_disk)

@@ -161,7 +161,7 @@ class PromptTurn:
         self.stop = "end_turn"
         self.error: RpcError | None = None
         self.begun = anyio.Event()
-        """The task knows of it."""
+        """Set once the task has accepted the turn."""
         self.cancelled = False
         self._model_stop = StopReason.END
         self._refused = False

@@ -1,4 +1,4 @@
-"""What a Python client of `--json-io` knows, and who listens to it."""
+"""The state of a Python client of `--json-io`, and its listeners."""
 
 from collections import deque
 from collections.abc import Callable, Iterable

@@ -68,7 +68,7 @@ def begin_request(sheet: Sheet, fact: RequestStarted) -> Request:
 
 @lru_cache(maxsize=8)
 def _begun(model: str, attempt: int) -> tuple[Mapping[str, Any], str]:
-    """What is shown of a request at first. Most requests of a session begin alike."""
+    """The first content of a request's row. Cached: most requests of a session share it."""
     info = {"model": model, **({"attempt": attempt} if attempt > 1 else {})}
     return info, _json(info)
 

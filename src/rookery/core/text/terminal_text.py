@@ -284,8 +284,8 @@ class Hiding:
 
     def add(self, secrets: Iterable[str]) -> None:
         known = {secret for secret in secrets if len(secret) >= SHORTEST}
-        known |= {json.dumps(secret)[1:-1] for secret in known}  # as it stands in a payload
-        # of two secrets that begin alike, the longer one
+        known |= {json.dumps(secret)[1:-1] for secret in known}  # as JSON
+        # longest first: one secret can be the start of another
         self._secrets = sorted(known.union(self._secrets), key=len, reverse=True)
         found = "|".join(map(re.escape, self._secrets))
         self._found = re.compile(found) if found else None

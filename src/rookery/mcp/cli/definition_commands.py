@@ -47,7 +47,7 @@ class ServersFile:
         return list(self._table().get(SERVERS, {}))
 
     def add(self, name: str, definition: dict[str, Any]) -> Sequence[str]:
-        """Add a server and return doubts about its definition. Raises `SettingsError`, and
+        """Add a server and return warnings about its definition. Raises `SettingsError`, and
         changes nothing, if the definition or the name is not valid, or the name is taken."""
         from rookery.mcp.catalogue import VALID_NAME, VALID_NAME_TEXT
         from rookery.mcp.config import NEITHER, parse

@@ -40,7 +40,7 @@ from rookery.storage.settings_files import find_settings
 
 SECONDS = 120.0
 TOKENS_IN, TOKENS_OUT = 400, 800
-"""What all questions together may cost."""
+"""The most that one probe may cost."""
 MOST_OUTPUT = 200
 MOST_TEXT = 16 * 1024
 ABILITIES = ("streaming", "native calls", "JSON schema", "continuation")

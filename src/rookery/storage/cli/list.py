@@ -207,7 +207,7 @@ def _known(what: str, workspace: Path, form: ListFormat) -> str:
 
 
 def _rows_and_lines(what: str, workspace: Path) -> tuple[Any, list[str]]:
-    """What programs read, and what people do."""
+    """The value for `--json`, and the lines for a terminal."""
     match what:
         case "commands":
             from rookery.app.temporary_host import query_host
