@@ -1,10 +1,10 @@
-"""Run a test for each row of a table, as one test that names all rows that fail.
+"""Run a test for each row of a table. It counts as one test, and names all rows that fail.
 
     @each_row(("text", "number"), [("1", 1), ("2", 2)])
     def test_a_number_is_read(text: str, number: int): ...
 
-For tables of cheap, pure cases: `pytest.mark.parametrize` makes a test of each row, which takes
-longer than most of them. The rows share the test's fixtures, so these must not change.
+For tables of cheap, pure cases: `pytest.mark.parametrize` makes each row a test, and starting a
+test takes longer than most rows. The rows share the test's fixtures, so these must not change.
 """
 
 import functools
@@ -20,7 +20,7 @@ def each_row(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Any
     named = tuple(each.strip() for each in names.split(",")) if isinstance(names, str) else names
     table = [ParameterSet.extract_from(row, force_tuple=len(named) == 1) for row in rows]
     assert table, "There are no rows."
-    assert not any(row.marks for row in table), "A row with marks is a test of its own."
+    assert not any(row.marks for row in table), "Rows cannot have marks."
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(test)

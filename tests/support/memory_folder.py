@@ -1,7 +1,7 @@
-"""Keep the folders of tests in memory, where a file costs a tenth of the time it costs on a disk.
+"""Keep the folders of tests in memory, where creating a file takes a tenth of the time.
 
-The folder keeps its path: it is covered by a file system that only this process and those that it
-starts see, and that ends with them. What a failed test left is gone then; run it again alone.
+A tmpfs is mounted over the folder. Only this process and its children see it, and it vanishes with
+them. To inspect what a failed test left, run that test alone.
 """
 
 import ctypes
@@ -14,12 +14,12 @@ from support.disk_waits import TORTURE
 
 MEMORY = Path("/dev/shm")
 ROOM = 4 << 30
-"""More than all tests of a run leave at any time."""
+"""More space than a run ever uses."""
 _NEW_MOUNTS, _PRIVATE, _RECURSIVE = 0x00020000, 1 << 18, 1 << 14
 
 
 def keep_in_memory(folder: Path) -> bool:
-    """Cover the folder, if we may and if there is room. `make torture` uses the disk."""
+    """Mount over the folder if permitted and if there is room. `make torture` uses the disk."""
     if sys.platform != "linux" or os.geteuid() != 0 or os.environ.get(TORTURE):
         return False
     if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM:

@@ -1,7 +1,7 @@
 """Make permissions apply to root too, so that tests of them run everywhere.
 
-Root can read and write everything only because of two capabilities. They are dropped for the test
-process and its children; all others stay.
+Two capabilities let root read and write everything. The test process and its children drop them,
+and keep all others.
 """
 
 import ctypes

@@ -1,8 +1,8 @@
 """Spread the folders of tests over the disk, so that creating files stays cheap.
 
-ext4 without a journal does not reuse an inode for minutes after its file was deleted, and looks at
-each of them before it creates a file in the same block group. All folders of a run are created in
-one group: after some thousand tests, creating a file takes a millisecond of processor time.
+ext4 without a journal reuses the inode of a deleted file only after minutes. To create a file, it
+checks all these inodes in the block group. By default all folders of a run share one group: after
+some thousand tests, creating a file takes a millisecond of processor time.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ _SPREAD = 0x00020000
 
 
 def spread_folders(folder: Path) -> None:
-    """Give each new folder in this one a block group of its own, on file systems that can."""
+    """Put each new subfolder into its own block group, if the file system supports that."""
     if sys.platform != "linux":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -35,6 +35,6 @@ def spread_folders(folder: Path) -> None:
 
 
 def skip_links_to_folders() -> None:
-    """Make pytest leave out its link to each test's folder, which it deletes for the next test of
-    almost the same name: all links are in one group."""
+    """Stop pytest from linking to each test's folder. It creates and deletes these links often,
+    all in one block group."""
     _pytest.tmpdir._force_symlink = lambda *_: None

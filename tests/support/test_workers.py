@@ -26,7 +26,7 @@ import os
 def test_fails(tmp_path):
     print("printed")
     assert not tmp_path.exists(), "written down"
-def test_is_in_a_process_of_its_own():
+def test_runs_in_another_process():
     assert os.getpid() != int(os.environ["COLLECTED_IN"])
 """
 KEEPS_A_FILE_OPEN = """
@@ -59,7 +59,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_every_test_is_run_and_a_dead_worker_fails_only_the_test_that_it_ran(tmp_path: Path):
+def test_all_tests_run_and_a_dead_worker_fails_only_its_current_test(tmp_path: Path):
     said = run(tmp_path, "--workers", "2").stdout
     assert "2 failed, 3 passed" in said
     assert "The worker died while it ran this test." in said
@@ -67,7 +67,7 @@ def test_every_test_is_run_and_a_dead_worker_fails_only_the_test_that_it_ran(tmp
     assert "AssertionError: written down" in said
 
 
-def test_a_file_left_open_until_the_end_fails_the_run(tmp_path: Path):
+def test_an_unclosed_file_fails_the_run(tmp_path: Path):
     (tmp_path / "test_kept.py").write_text(KEEPS_A_FILE_OPEN, encoding="utf-8")
     ended = run(tmp_path, "--workers", "1", "-W", "error", "-k", "keeps")
     assert "1 passed" in ended.stdout
@@ -75,7 +75,7 @@ def test_a_file_left_open_until_the_end_fails_the_run(tmp_path: Path):
     assert ended.returncode == 1
 
 
-def test_nothing_more_is_run_after_the_first_failure_that_was_asked_for(tmp_path: Path):
+def test_the_option_x_stops_after_the_first_failure(tmp_path: Path):
     said = run(tmp_path, "--workers", "1", "--each-test", "-x").stdout
     assert "1 failed, 1 passed" in said
     assert "stopping after 1 failures" in said

@@ -1,4 +1,4 @@
-"""Run tests in forked workers, so that they are collected and imported once.
+"""Run tests in forked workers, so that collecting and importing happens once.
 
     pytest --workers auto
 
@@ -50,14 +50,14 @@ def worker_count(config: pytest.Config) -> int:
     wanted: str | None = config.getoption("--workers")
     if wanted != "auto":
         return int(wanted or 0)
-    # two for each core: much of the time is waiting for processes and disks
+    # two per core, because tests often wait for processes and disks
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return 2 * cores
 
 
 def run_in_workers(session: pytest.Session, workers: int, together: Collection[Path] = ()) -> None:
-    """Run the tests. One worker runs all files of a folder in `together`, whose tests share what
-    takes long to start."""
+    """Run the tests. One worker runs all files of each folder in `together`, because their tests
+    share something that starts slowly."""
     assert threading.active_count() == 1, "a thread would be lost in a worker"
     if session.config.getoption("--each-test"):
         groups = [[item] for item in session.items]
@@ -71,7 +71,7 @@ def run_in_workers(session: pytest.Session, workers: int, together: Collection[P
 
 
 def _longest_first(session: pytest.Session, together: Collection[Path]) -> list[list[pytest.Item]]:
-    """What is new or took longest in the last run comes first: then the workers end together."""
+    """New files first, then those that took longest last time, so that workers end together."""
 
     def place(item: pytest.Item) -> Path:
         return item.path.parent if item.path.parent in together else item.path
@@ -95,7 +95,7 @@ def _cache(session: pytest.Session) -> pytest.Cache:
 class _Worker:
     pid: int
     taken: deque[pytest.Item] = field(default_factory=deque)
-    """What it has not reported yet; it runs the first one."""
+    """Tests without a report yet; the first one is running."""
 
 
 class _Run:
@@ -105,7 +105,7 @@ class _Run:
         self._session = session
         self._groups = groups
         self._queue = queue
-        """A file with the numbers of the groups. All processes share its position."""
+        """Descriptor of a file with the groups' numbers. All processes share its position."""
         self._folder: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         keep_in_memory(self._folder)
         self._names = (f"worker{number}" for number in count())
@@ -217,7 +217,7 @@ def _work(
     session: pytest.Session, folder: Path, link: Connection, items: Iterator[pytest.Item]
 ) -> NoReturn:
     code = 1
-    atexit._clear()  # what the parent registered is for the parent to run
+    atexit._clear()  # the parent runs its own handlers
     try:
         folder.mkdir(mode=0o700)
         session.config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
@@ -256,7 +256,7 @@ class _Sender:
 
 
 def _report_to(sender: _Sender, config: pytest.Config) -> None:
-    """Leave the terminal to the parent, and give captured output files of our own."""
+    """Leave the terminal to the parent, and capture output in this worker's own files."""
     plugins = config.pluginmanager
     plugins.unregister(name="terminalreporter")
     plugins.register(sender)
