@@ -81,6 +81,17 @@ def test_deleting_a_loop_of_links_deletes_the_link(tmp_path: Path):
         assert "a symbolic link to loop" in made.judge(line, "").why_not
 
 
+def test_a_long_chain_of_links_is_followed_from_the_folder_that_was_entered(tmp_path: Path):
+    made = bench(tmp_path)
+    (made.root / "d0").mkdir()
+    (made.root / "d0" / "p0").symlink_to("/proc/self/cwd/x")
+    for at in range(1, 26):
+        (made.root / f"d{at}").symlink_to(f"d{at - 1}")
+        (made.root / "d0" / f"p{at}").symlink_to(f"p{at - 1}")
+    judged = made.judge("cd d25 && cat p20", "")
+    assert "leads through files of a running process" in judged.why_not
+
+
 NOTES = [
     ("rm -rf build", "deletes 3 files below build/"),
     ("find build -name '*.o' -delete", "deletes some of the 3 files below build/"),

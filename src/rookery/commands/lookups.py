@@ -115,7 +115,7 @@ def leads_through_proc(path: str) -> bool:
     """Whether an absolute path leads through /proc, where `self` and open files differ per
     process."""
     waiting = [part for part in reversed(path.split("/")) if part not in {"", "."}]
-    at, links = "/", 0
+    at, met = "/", set[tuple[str, ...]]()
     while waiting:
         part = waiting.pop()
         if part == "..":
@@ -128,9 +128,11 @@ def leads_through_proc(path: str) -> bool:
             target = os.readlink(at)
         except (OSError, ValueError):
             continue  # not a link
-        links += 1
-        if links > MOST_LINKS:
+        if (at, *waiting) in met:
             return False  # a loop, which leads nowhere
+        met.add((at, *waiting))
+        if len(met) > MOST_LINKS:
+            return True
         at = "/" if os.path.isabs(target) else os.path.dirname(at)
         waiting += [piece for piece in reversed(target.split("/")) if piece not in {"", "."}]
     return False
