@@ -19,6 +19,7 @@ from rookery.commands.grammar_nodes import (
     expand_escapes,
     herestring,
     last_command,
+    redirected_part,
     redirections_of,
     text_of,
     unparsed_line,
@@ -28,7 +29,7 @@ from rookery.commands.grammar_nodes import (
 from rookery.commands.here_documents import Document, split_documents
 from rookery.commands.plain_line import plain
 from rookery.commands.resolved_line import line_of
-from rookery.commands.words import ParsedLine, Script, SimpleCommand, Word
+from rookery.commands.words import ParsedLine, Redirection, Script, SimpleCommand, Word
 from rookery.core.limits import KIB
 from rookery.engine.ports.actions import program_name
 from rookery.first_use import lazy_pattern
@@ -197,8 +198,11 @@ def _parse(text: str, home: str) -> ParsedLine:
         doubts["it has control or non-ASCII characters"] = None
     own_home = "" if _SETS_HOME.search(text) else home
     late: dict[int, tuple[Word, ...]] = {}
+    redirected: dict[int, tuple[Redirection, ...]] = {}
     redefined = False
     for node, scope in _nodes(text):
+        if opened := redirected.pop(node.id, ()):
+            commands.append(SimpleCommand((), opened, scope))
         if doubt := _doubt(node):
             doubts[doubt] = None
         redefined = redefined or _redefines(node)
@@ -210,7 +214,7 @@ def _parse(text: str, home: str) -> ParsedLine:
             case "redirected_statement":
                 opened = redirections_of(node, own_home)
                 late[last_command(node)] = words_after_redirect(node, own_home)
-                commands.append(SimpleCommand((), opened, scope))
+                redirected[redirected_part(node).id] = opened
                 doubts |= dict.fromkeys(_word_doubts(tuple(one.word for one in opened)))
             case "command_substitution" | "process_substitution" | "function_definition":
                 # a redirection without a command, or of one that comes later

@@ -103,6 +103,14 @@ def last_command(node: "Node") -> int:
     return node.id
 
 
+def redirected_part(node: "Node") -> "Node":
+    """What a redirection applies to: the grammar gives that of `b` in `a && b > file` to both."""
+    part = node.children[0]
+    while part.type == "list":
+        part = part.children[-1]
+    return part
+
+
 def _word(parts: list["Node"], home: str) -> Word:
     text, pattern, known, globs, literal = "", "", True, False, ""
     waiting = list(reversed(parts))
