@@ -9,13 +9,20 @@ from contextlib import closing
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.errors import ToolError
 from rookery.platform.own_programs import own_script
-from rookery.platform.wardens import ForkedWardens, ForkServer, WaitingWarden
+from rookery.platform.wardens import (
+    ForkedWardens,
+    ForkServer,
+    WaitingWarden,
+    end_orphans,
+    process_state,
+)
 from rookery.workspace.terminal import Terminal
 from support.actions import Unkept
 
@@ -278,3 +285,22 @@ def test_nothing_compiled_is_taken_from_elsewhere(
     compiled(script, "-X", f"pycache_prefix={prefix}")
     monkeypatch.setattr(sys, "pycache_prefix", prefix)
     assert own_script(script) == str(script)
+
+
+async def test_a_warden_that_another_thread_starts_is_no_orphan(wardens: ForkedWardens):
+    us = process_state(os.getpid())
+    assert us
+    alive: list[bool] = []
+
+    def start_some() -> None:
+        for _ in range(100):
+            warden = wardens.take(terminal=False)
+            alive.append(warden.waits)
+            warden.dismiss()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(anyio.to_thread.run_sync, start_some)
+        while len(alive) < 100:
+            end_orphans(us.began, WaitingWarden.pids)
+            await anyio.lowlevel.checkpoint()
+    assert all(alive)

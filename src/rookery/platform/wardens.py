@@ -152,12 +152,14 @@ class WaitingWarden:
 
     pids: ClassVar[set[int]] = set()
     """All wardens that were not reaped yet."""
+    starting: ClassVar[Lock] = Lock()
+    """Held until a new one is among `pids`, as any thread may start one."""
 
     def __init__(self, *, terminal: bool = False, server: ForkServer | None = None) -> None:
         """Started, or forked by the `server`. Raises `OSError`."""
         self.terminal = terminal
         become_subreaper()
-        with ExitStack() as undo:
+        with self.starting, ExitStack() as undo:
             self.link, theirs = socket.socketpair()
             undo.callback(self.link.close)
             undo.callback(theirs.close)
@@ -172,7 +174,7 @@ class WaitingWarden:
             else:
                 self.process = _start(*files, terminal=terminal)
             undo.pop_all()
-        self.pids.add(self.process.pid)
+            self.pids.add(self.process.pid)
         theirs.close()
         os.close(output_in)
 
@@ -317,7 +319,8 @@ def end_orphans(since: int, wardens: Collection[int]) -> None:
     are in other sessions than ours, to which they cannot return.
     """
     for _ in range(_MOST_ROUNDS):
-        orphans = [pid for pid in _orphans(since) if pid not in wardens]
+        with WaitingWarden.starting:
+            orphans = [pid for pid in _orphans(since) if pid not in wardens]
         if not any([_end(pid) for pid in orphans]):
             return
 
@@ -326,7 +329,7 @@ def _end(pid: int) -> bool:
     try:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    except (PermissionError, ChildProcessError):
+    except (PermissionError, ProcessLookupError, ChildProcessError):
         return False  # another user's by now, or already reaped
     return True
 
