@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -328,6 +329,20 @@ async def test_a_small_program_keeps_the_shared_network_until_it_is_closed(tmp_p
         shared._holder.link.close()
         connector.link.close()
         assert (holder.wait(), connector.process.wait()) == (0, 0)
+
+
+async def test_a_late_connection_is_not_taken_for_another(tmp_path: Path):
+    async with place(tmp_path, 1) as here:
+        await here.run("true")
+        shared = here.sandbox.shared_network
+        assert shared
+        assert shared.connect(1) is None
+        connector = shared._connector
+        assert connector
+        connector.link.settimeout(0.01)
+        os.kill(connector.process.pid, signal.SIGSTOP)
+        assert shared.connect(2) is None
+        assert connector.ended  # it would answer for port 2 later
 
 
 async def test_a_socket_with_a_wrong_token_is_rejected(tmp_path: Path):

@@ -260,6 +260,7 @@ class SharedNetwork:
                 link.send(port.to_bytes(2, "little"))
                 _, files, _, _ = socket.recv_fds(link, 1, 1)
             except OSError:
+                self._close_connector()  # or a late answer would be taken for the next one
                 return None
         return socket.socket(fileno=files[0]) if files else None
 
@@ -271,8 +272,13 @@ class SharedNetwork:
         return self._connector
 
     def close(self) -> None:
-        for each in filter(None, (self._connector, self._holder)):
-            each.close()
+        self._close_connector()
+        self._holder.close()
+
+    def _close_connector(self) -> None:
+        if self._connector:
+            self._connector.close()
+        self._connector = None
 
 
 def shared_network(programs: str) -> SharedNetwork | None:
