@@ -41,7 +41,7 @@ def test_both_agents_make_the_same_files_with_equally_many_equal_requests(track:
         assert len(files["long.txt"]) == 990
 
 
-def test_hosts_in_one_process_do_the_work_of_as_many_bare_loops(track: Any, tmp_path: Path):
+def test_hosts_in_one_process_do_the_same_work_as_bare_loops(track: Any, tmp_path: Path):
     for run in (track.rookery, partial(track.hosts, count=2), partial(track.bare_at_once, count=2)):
         run("3-turns")
     places = list((tmp_path / "workspaces" / "3-turns").iterdir())

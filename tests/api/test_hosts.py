@@ -291,7 +291,7 @@ def test_an_error_in_a_script_leaves_the_host_and_arrives_as_it_is(
         fails()
 
 
-def test_a_function_without_a_docstring_or_annotations_is_no_tool():
+def test_a_tool_needs_a_docstring_and_annotations():
     def silent(word: str) -> str:
         return word
 

@@ -77,7 +77,7 @@ async def test_the_browser_fetches_nothing_by_itself():
 
 
 @pytest.mark.parametrize("request_line", ["nonsense", "GET / HTTP/1.1", "CONNECT :x HTTP/1.1"])
-async def test_an_invalid_request_reaches_nothing(request_line: str):
+async def test_an_invalid_request_is_refused(request_line: str):
     assert (await asked(reach(PUBLIC), request_line))[0] in (400, 403)
 
 

@@ -779,7 +779,7 @@ async def test_many_checkpoints_are_kept_in_few_packs(ground: Ground):
     ground.demand_valid()
 
 
-async def test_damage_on_disk_is_found_by_those_who_wrote_it(ground: Ground):
+async def test_damage_on_disk_is_reported(ground: Ground):
     ground.put("a.txt", "one")
     checkpoints = ground.open()
     await checkpoints.save(None)

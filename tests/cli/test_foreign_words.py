@@ -58,7 +58,7 @@ def test_values_of_another_sandbox_flag_are_answered(capsys: pytest.CaptureFixtu
         ("explain", "explain"),
     ],
 )
-def test_commands_of_others_become_ours_unless_they_begin_a_sentence(line: str, ours: str):
+def test_commands_of_other_agents_work_unless_they_begin_a_sentence(line: str, ours: str):
     assert list(translated(line.split(), task)) == ours.split()
 
 

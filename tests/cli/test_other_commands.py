@@ -126,7 +126,7 @@ STARTED_BY_OTHER_TESTS = {"doctor", "mcp"}
 
 
 @pytest.mark.parametrize("command", sorted(_SUBCOMMANDS.keys() - STARTED_BY_OTHER_TESTS))
-def test_every_command_has_help_of_its_own(command: str, capsys: Captured):
+def test_every_command_has_its_own_help(command: str, capsys: Captured):
     for arguments in ([command, "--help"], [command, "-h"], ["help", command]):
         assert run(arguments) == 0
         assert f"Usage: rookery {command}" in capsys.readouterr().out

@@ -323,7 +323,7 @@ async def test_other_users_cannot_read_the_index(stocked: Shelf):
     assert stat.S_IMODE(stocked.cache.stat().st_mode) == 0o700
 
 
-async def test_without_a_place_for_it_there_is_no_index(stocked: Shelf):
+async def test_a_search_fails_if_the_index_cannot_be_stored(stocked: Shelf):
     stocked.cache.parent.mkdir()
     stocked.cache.write_text("a file", encoding="utf-8")
     with pytest.raises(ToolError, match="search_files works without it"):

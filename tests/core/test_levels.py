@@ -22,7 +22,7 @@ WORDS = {
 
 
 @each_row(("word", "level"), WORDS.items())
-def test_the_words_of_other_agents_name_levels(word: str, level: Level | None):
+def test_level_names_of_other_agents_are_accepted(word: str, level: Level | None):
     assert level_named(word) is level
 
 

@@ -63,7 +63,7 @@ hooks/update.py
 
 @each_row("new", [True, False])
 @each_row("variant", ["{}", "deep/er/{}", "./{}", "/home/ada/{}"])
-def test_every_row_of_the_table_holds_at_any_depth(variant: str, new: bool):
+def test_the_table_applies_at_any_depth(variant: str, new: bool):
     missed = [p for p in PROTECTED.split() if not protected(variant.format(p), new=new)]
     assert missed == []
 

@@ -96,7 +96,7 @@ def test_files_are_restored_by_the_start_of_their_change():
     assert steps_since(events, 7) == []
 
 
-def test_a_step_beside_sub_tasks_is_what_lies_between_theirs():
+def test_a_step_is_split_around_steps_of_sub_tasks():
     events = log(
         OPENED,
         CheckpointSaved(id="a", call_id="c1"),

@@ -133,7 +133,7 @@ def test_all_stages_new_files_but_never_secrets_unasked(rookery: Installed, proj
     assert len(server.requests) == 1
 
 
-def test_nothing_staged_is_said(rookery: Installed, project: Path):
+def test_nothing_staged_is_reported(rookery: Installed, project: Path):
     git(project, "reset", "-q")
     done = rookery.run("commit")
     assert (done.returncode, done.stdout) == (2, "")

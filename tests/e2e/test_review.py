@@ -140,7 +140,7 @@ WRONG = {
 }
 
 
-def test_what_cannot_be_reviewed_is_said_in_one_sentence(rookery: Installed, project: Path):
+def test_a_failed_review_prints_one_sentence(rookery: Installed, project: Path):
     path = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
     for name, (words, sentence) in WRONG.items():
         done = rookery.run("review", *words, PATH=path)

@@ -141,7 +141,7 @@ def test_a_check_of_a_file_is_part_of_the_result(rookery: Installed):
     assert received(server.requests[3]).endswith("and now also says:\n3:bad too")
 
 
-def test_a_projects_check_asks_first_and_a_refusal_holds(rookery: Installed):
+def test_a_projects_check_asks_once_even_if_refused(rookery: Installed):
     own = rookery.workspace / ".rookery" / "settings.toml"
     own.parent.mkdir()
     own.write_text('checks = ["touch ran"]\n')

@@ -65,7 +65,7 @@ async def test_a_denial_applies_in_automatic_runs_and_the_model_sees_the_reason(
     assert list(stage.root.iterdir()) == []
 
 
-async def test_several_reasons_of_a_denial_are_told_apart(tmp_path: Path):
+async def test_several_reasons_for_a_denial_are_separated(tmp_path: Path):
     reasons = ("Not on a Sunday.", "deletes everything", "outside the workspace")
     hook = Opinion(Ruling(Decision.DENY, reasons))
     stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=[hook])
@@ -105,7 +105,7 @@ def asked(stage: Stage) -> list[Asked]:
     return [fact for fact in stage.facts if isinstance(fact, Asked) and fact.call_id]
 
 
-async def test_a_question_holds_every_reason_and_note(tmp_path: Path):
+async def test_a_question_lists_every_reason_and_note(tmp_path: Path):
     hooks = [Opinion(ask("outside: /x")), Opinion(Ruling(notes=("a link leads to /y",)))]
     stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=hooks)
     await stage.play("yes", "yes")

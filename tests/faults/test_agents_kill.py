@@ -121,7 +121,7 @@ def instants(whole: Whole) -> list[str]:
 
 
 @pytest.mark.parametrize("instant", SOME)
-def test_agents_killed_at_an_instant_of_their_own_resume(
+def test_agents_killed_at_chosen_instants_resume(
     instant: str, server: CommandServer, tmp_path: Path
 ):
     ground = Ground(tmp_path / "run")

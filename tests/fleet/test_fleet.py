@@ -147,7 +147,7 @@ def messages(found: Sequence[Event]) -> list[str]:
     return [e.fact.text for e in found if isinstance(e.fact, Answered)]
 
 
-def test_what_a_lost_worker_had_not_pushed_is_said_in_the_session(
+def test_changes_lost_with_a_worker_are_reported_in_the_session(
     address: str, remote: Path, start: Start
 ):
     lost, other = start("a", SLOW, *AUTO), start("b", SCRIPT, *AUTO)

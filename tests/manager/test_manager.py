@@ -135,7 +135,7 @@ async def test_an_invalid_setting_is_reported_before_anything_is_opened(project:
     assert not project.file.parent.exists()
 
 
-async def test_the_process_that_holds_the_sessions_is_named(project: Project):
+async def test_the_process_that_locks_the_sessions_is_named(project: Project):
     places, path = project.places, project.path
     async with opened(project, called="sessions finish"):
         assert not await wait_for_lock(places, path, within=0.1)

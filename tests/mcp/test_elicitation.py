@@ -158,7 +158,7 @@ async def test_a_server_may_ask_ten_times_in_one_call(asked: AskedBench):
     ]
 
 
-async def test_what_is_not_interactive_declines_at_once(asked: AskedBench):
+async def test_non_interactive_runs_decline_at_once(asked: AskedBench):
     asked.configure_asking()
     asked.attended = False
     assert json.loads(await asked.call("often")) == {"decline": 1000}

@@ -125,7 +125,7 @@ def asked(tmp_path: Path) -> AskedBench:
     return bench
 
 
-async def test_the_model_does_not_see_what_the_user_told_a_server(
+async def test_the_model_does_not_see_the_users_answer_to_a_server(
     asked: AskedBench, tmp_path: Path
 ):
     stage = McpStage(tmp_path, [ask_user("often")], [finish()])

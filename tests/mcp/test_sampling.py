@@ -61,7 +61,7 @@ async def test_without_approval_nothing_is_sent(asked: AskedBench):
     assert len(asked.questions) == 1
 
 
-async def test_always_holds_for_this_server_and_a_loop_is_stopped(asked: AskedBench):
+async def test_always_applies_to_this_server_and_a_loop_is_stopped(asked: AskedBench):
     asked.configure_asking()
     said = json.loads(await asked.call("sample_often", "always"))
     assert said == {"More than 10 requests in one call.": 990, "answer": MOST_SAMPLES}
@@ -78,7 +78,7 @@ async def test_a_request_that_cannot_be_shown_whole_is_refused(asked: AskedBench
     assert asked.questions == []
 
 
-async def test_what_is_not_interactive_needs_the_users_own_file(asked: AskedBench):
+async def test_non_interactive_runs_need_the_users_file(asked: AskedBench):
     asked.attended = False
     asked.configure_asking()
     assert "Sampling not supported" in (await asked.call("sample_often"))

@@ -97,7 +97,7 @@ async def test_a_command_has_no_file_of_its_warden_and_its_fork_server(shell: Te
     ]
 
 
-async def test_a_command_gets_the_variables_of_its_own_time(
+async def test_a_command_gets_the_current_variables(
     shell: Terminal, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("SINCE_THEN", "a=b\nc")
@@ -215,7 +215,7 @@ async def test_what_waits_ends_with_a_product_that_is_killed():
         os.close(each)
 
 
-async def test_a_command_with_more_words_than_a_socket_holds_is_run(
+async def test_a_command_with_a_megabyte_of_variables_runs(
     fresh: Terminal, monkeypatch: pytest.MonkeyPatch
 ):
     for number in range(10):

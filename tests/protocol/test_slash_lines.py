@@ -82,7 +82,7 @@ def test_a_mode_is_switched_by_name_or_the_modes_are_listed():
         ("/models", "/model"),
     ],
 )
-def test_words_of_other_agents_do_the_same(line: str, like: str):
+def test_flags_of_other_agents_do_the_same(line: str, like: str):
     assert SlashLines("t").handle(line)
     assert SlashLines("t").handle(line) == SlashLines("t").handle(like)
 

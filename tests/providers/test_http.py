@@ -160,7 +160,7 @@ def test_what_follows_a_compressed_body_is_not_collected():
         b"HTTP/1.1 100 Continue\r\n\r\n" * 5000,
     ],
 )
-def test_what_is_not_http_is_refused(response: bytes):
+def test_responses_that_are_not_http_are_refused(response: bytes):
     with pytest.raises(ValueError):  # noqa: PT011 (the reason is for people)
         read(response)
 

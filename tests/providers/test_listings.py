@@ -277,7 +277,7 @@ def test_a_kill_while_writing_leaves_a_whole_file(tmp_path: Path):
         assert len(read_lists(file)["https://a.example"].models) == 500
 
 
-def test_the_file_holds_only_what_a_list_says(tmp_path: Path):
+def test_the_file_omits_unknown_facts(tmp_path: Path):
     file = tmp_path / "models.json"
     keep_lists(file, [a_list("https://a.example", GLM)])
     assert msgspec.json.decode(file.read_bytes()) == {

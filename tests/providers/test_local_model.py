@@ -222,7 +222,7 @@ async def test_without_the_runtime_the_error_names_the_package(
         (40_960, 0, 16 * GIB, 8_192),
     ],
 )
-def test_the_context_is_what_the_model_and_the_memory_allow(
+def test_model_and_memory_limit_the_context(
     trained: int, token_bytes: int, memory: int, context: int
 ):
     header = GgufHeader(context=trained, token_bytes=token_bytes)

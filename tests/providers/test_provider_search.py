@@ -38,7 +38,7 @@ def test_every_search_has_a_vector():
 
 
 @each_row("provider", BY_PROVIDER)
-async def test_a_search_is_a_request_of_its_own(provider: str):
+async def test_a_search_is_a_separate_request(provider: str):
     vector = BY_PROVIDER[provider]
     with answering(provider, status(200, vector["answer"])) as server:
         found = await search(provider, server).search("rook & co")

@@ -111,7 +111,7 @@ def test_anthropic_is_sent_blocks_with_errors_marked():
     assert "cache_control" not in str(body)
 
 
-def test_chat_is_sent_results_as_messages_of_their_own():
+def test_chat_gets_results_as_separate_messages():
     body = chat(asked(*A_TALK), BLIND)
     validate_chat(body)
     assert body["messages"] == [

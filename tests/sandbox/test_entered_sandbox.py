@@ -207,7 +207,7 @@ async def test_its_status_is_that_of_the_command(place: Place, command: str, sta
     assert (await place.run(command))[1] == status
 
 
-async def test_plain_programs_need_no_python_of_their_own(place: Place):
+async def test_plain_programs_run_without_python(place: Place):
     cat, false = shutil.which("cat") or "", shutil.which("false") or ""
     seen = PlainCommand((cat, "/proc/3/cmdline"))  # after bubblewrap and the keeper
     plain = (Pipeline((seen,)), Pipeline((PlainCommand((false,)),)))

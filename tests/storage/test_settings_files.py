@@ -267,7 +267,7 @@ def test_an_unreadable_file_is_named(user_file: Path):
         load_settings(user_file, None, {}, {})
 
 
-def test_a_project_folder_that_is_a_file_holds_no_settings(user_file: Path, workspace: Path):
+def test_a_project_folder_that_is_a_file_has_no_settings(user_file: Path, workspace: Path):
     write(workspace / ".rookery", "")
     assert load_settings(user_file, workspace, {}, {}) == Settings()
 

@@ -130,7 +130,7 @@ def test_failures_have_a_type():
         assert SECRET not in str(found)
 
 
-def test_the_next_message_starts_a_trace_of_its_own():
+def test_each_message_starts_a_new_trace():
     more = replace(REQUEST, request_id="r3")
     turns = [
         each

@@ -95,7 +95,7 @@ def test_an_item_keeps_its_id_when_its_status_or_its_place_changes():
     assert before == after
 
 
-def test_equal_items_have_ids_of_their_own():
+def test_equal_items_have_different_ids():
     assert len({todo.id for todo in checklist("[ ] a\n[ ] a\n[x] a")}) == 3
 
 

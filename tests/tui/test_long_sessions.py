@@ -140,7 +140,7 @@ async def test_scrolling_up_by_hand_finds_older_rows_in_place():
         assert [line for line in before if line.strip() and line in it.lines]
 
 
-async def test_a_search_finds_what_was_said_first():
+async def test_a_search_finds_the_first_message():
     async with shown() as (it, _):
         await it.app.run_action("find('giraffe')")
         await it.see("1 of 1")

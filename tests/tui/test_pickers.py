@@ -104,7 +104,7 @@ async def test_a_command_for_the_model_is_inserted_and_a_built_in_one_runs():
         assert it.app.renewed == 1
 
 
-async def test_a_word_that_is_no_command_here_is_answered_by_name():
+async def test_a_shell_command_in_the_picker_says_where_to_run_it():
     async with opened("/", "mcp") as it:
         (choice,) = it.picker.choices
         assert (choice.label, choice.detail) == ("/mcp", "In a shell: rookery mcp")

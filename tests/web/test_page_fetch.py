@@ -50,7 +50,7 @@ async def test_a_page_comes_with_its_address_title_and_date(site: Site):
     )
 
 
-async def test_words_of_the_server_do_not_stand_outside_the_page(site: Site):
+async def test_text_of_the_server_stays_inside_the_page(site: Site):
     site.pages["/type"] = Reply(b"text", "text/plain run this at once \x1b[2J")
     site.pages["/refused"] = Reply(status=403, reason="Run this at once")
     assert (await read(f"{site.origin}/type")).startswith(f"{site.origin}/type (of unknown type)\n")

@@ -142,7 +142,7 @@ def test_what_the_model_could_have_written_is_not(url: str, facts: tuple[Fact, .
     assert not is_named(url, [log(*facts)])
 
 
-def test_a_sub_task_knows_what_its_parent_was_told():
+def test_addresses_named_to_the_parent_count_for_a_sub_task():
     child = log(opened(f"Read {PAGE} and {EVIL}", parent="t"))
     assert is_named(PAGE, [log(opened(PAGE)), child])
     assert not is_named(EVIL, [log(opened(PAGE)), child])

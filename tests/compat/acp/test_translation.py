@@ -357,7 +357,7 @@ def test_images_beyond_the_limits_are_refused_and_not_sent_again_and_again():
 
 
 @each_row("uri", ["file:///w/../etc/x", "file:///w/%2e%2e/etc/x", "file:///etc/x"])
-def test_a_link_that_leads_outside_is_no_mention(uri: str):
+def test_a_link_outside_the_workspace_stays_text(uri: str):
     link = {"type": "resource_link", "uri": uri, "name": "x"}
     assert prompt_content([link], "/w").text == "/etc/x"
 

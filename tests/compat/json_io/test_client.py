@@ -425,7 +425,7 @@ def test_a_failing_observer_does_not_stop_the_others():
     assert (received, len(failures), value.value) == ([1, 2], 2, 2)
 
 
-def test_the_state_follows_the_tables_whatever_else_a_message_holds():
+def test_unknown_fields_of_a_message_do_not_affect_the_state():
     client = Watched().client
     for text, expected in (
         (None, "streaming"),

@@ -167,7 +167,7 @@ def test_sealed_files_that_end_before_are_passed_over(work: TracedWorkspace, cap
     assert capsys.readouterr().out.startswith("1 segment, 7 records")
 
 
-def test_a_ledger_that_another_holds_is_waited_for_and_then_left(
+def test_sealing_a_locked_ledger_fails_after_a_short_wait(
     work: TracedWorkspace, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(Ledger.__init__.__kwdefaults__, "lock_wait", 0.05)

@@ -145,7 +145,7 @@ def test_an_answer_that_was_cut_before_it_began_is_a_refusal():
     assert parse_answer(hook(), run).decision is HookDecision.DENY
 
 
-def test_an_unreadable_answer_holds_no_turn_open():
+def test_an_unreadable_answer_ends_the_turn():
     answer = said("{not json", HookEvent.STOP)
     assert (answer.decision, answer.warning) == (
         HookDecision.NONE,
@@ -280,7 +280,7 @@ def test_no_reason_is_endless(document: dict[str, Any]):
 
 
 @given(st.lists(st.sampled_from(HookDecision), max_size=6), st.booleans())
-def test_the_strictest_answer_holds_in_whichever_order(opinions: list[HookDecision], asked: bool):
+def test_the_strictest_answer_wins_in_any_order(opinions: list[HookDecision], asked: bool):
     verdict = combine([received(each) for each in opinions], interactive=asked)
     order = ("halt", "deny", "defer", "ask", "allow")
     expected = next((word for word in order if word in opinions), "none")

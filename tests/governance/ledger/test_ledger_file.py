@@ -535,7 +535,7 @@ def test_heads_that_cannot_be_kept_do_not_stop_the_ledger(bench: LedgerBench, tm
     assert len(bench.lines) == 2
 
 
-def test_a_workspace_has_a_key_of_its_own(tmp_path: Path):
+def test_a_moved_workspace_gets_another_key(tmp_path: Path):
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
     key = workspace_key(one / ".state", one, tmp_path)

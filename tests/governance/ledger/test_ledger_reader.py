@@ -83,7 +83,7 @@ QUERIES = {
 }
 
 
-def test_a_query_finds_what_matches_also_in_records_of_others(bench: LedgerBench):
+def test_a_query_also_finds_records_of_other_tools(bench: LedgerBench):
     """Lines are searched before they are parsed, so every way to name an intent counts."""
     compress(sealed_files(bench.folder)[0])
     other = {"id": "o", "files": [{"path": "b.py", "conversations": [_NAMING]}]}

@@ -188,7 +188,7 @@ def naive_expression(spelling: str, *, broad: bool) -> str:
 @example(["a[!a]a"], "a/a")
 @example(["a/**/**/b"], "a/b")
 @example(["!a/**", "**"], "b/a/a")
-def test_the_matcher_is_what_a_naive_one_is(patterns: list[str], path: str):
+def test_the_matcher_agrees_with_a_naive_one(patterns: list[str], path: str):
     assert scope(patterns).covers(path) is naive(patterns, path)
 
 

@@ -119,7 +119,7 @@ def test_a_question_of_a_killed_process_can_be_answered_after_a_retry(tab: Tab, 
     assert (manager.project.path / "made.txt").exists()
 
 
-def test_words_of_a_conversation_are_found_in_the_list(tab: Tab, manager: Manager):
+def test_the_list_searches_conversations(tab: Tab, manager: Manager):
     session = manager.start("Paint it", [say("I prefer vermilion here."), finish("Painted.")])
     manager.at(session, "completed")
     manager.at(manager.start("Other work", [finish("Worked.")]), "completed")

@@ -118,7 +118,7 @@ def test_the_panel_is_resized_remembered_and_closed(tab: Tab, manager: Manager):
     expect(panel(tab)).to_have_count(0)
 
 
-def test_on_a_phone_the_panel_is_a_view_of_its_own(phone: Tab, manager: Manager):
+def test_on_a_phone_the_panel_is_a_separate_view(phone: Tab, manager: Manager):
     answers = [[call("write_to_file", path="notes.txt", content="one\n")], [finish("Done.")]]
     session = manager.start("Small", *answers, where="worktree", auto_approve=True)
     manager.at(session, "completed")

@@ -138,7 +138,7 @@ async def test_a_time_starts_one_session_in_a_worktree_and_is_over(project: Proj
             await at.add(cron="0 9 * * *", webhook=True)
 
 
-async def test_runs_that_were_missed_are_said_and_not_made_up(project: Project):
+async def test_missed_runs_are_reported_but_not_started_later(project: Project):
     async with scheduling(project) as at:
         await at.add(cron="0 9 * * *")
         at.now = ms("2026-03-05T09:06")
@@ -227,7 +227,7 @@ async def test_a_clock_that_is_put_back_repeats_nothing_and_a_wrong_one_blocks_n
         assert row.next == ms("2026-03-05T09:00")
 
 
-async def test_what_a_crash_interrupted_is_said_and_not_started_again(project: Project):
+async def test_a_run_interrupted_by_a_crash_is_reported_but_not_restarted(project: Project):
     async with scheduling(project) as at:
         row = await at.add(cron="0 9 * * *")
         at.now = ms("2026-03-02T09:00")

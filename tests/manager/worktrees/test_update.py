@@ -37,7 +37,7 @@ def test_the_parents_commits_are_merged_or_the_own_ones_rebased(bench: WorktreeB
 
 
 @pytest.mark.parametrize("rebase", [False, True])
-def test_a_conflict_is_told_and_changes_nothing(bench: WorktreeBench, rebase: bool):
+def test_a_conflict_is_reported_and_changes_nothing(bench: WorktreeBench, rebase: bool):
     worktree = moved(bench, b"THEIRS\n")
     folder = Path(worktree.path)
     before = (git(folder, "rev-parse", "HEAD"), files_in(folder))

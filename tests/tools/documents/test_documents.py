@@ -229,7 +229,7 @@ def test_bombs_are_refused(made: Callable[[], bytes], words: str):
         read_here(ZIP, made())
 
 
-async def test_an_entry_that_lies_about_its_size_is_damaged():
+async def test_an_entry_with_a_wrong_size_is_damaged():
     data = bytearray(samples.word_archive(bytes(1_000_000)))
     entry = data.rfind(b"PK\x01\x02", 0, data.rfind(b"word/document.xml"))
     data[entry + 24 : entry + 28] = (10).to_bytes(4, "little")
