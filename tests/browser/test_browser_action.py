@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(scope="module")
 async def bench(program: str) -> AsyncIterator[Bench]:
-    """Chromium without windows of its own, if it is installed: it needs half the time."""
+    """The headless build of Chromium, if it is installed: it needs half the time."""
     async with open_bench(shutil.which("chromium-headless-shell") or program) as bench:
         yield bench
 

@@ -1,4 +1,4 @@
-"""What a checkpoint held does not drop out of later ones, whatever becomes of it."""
+"""Files in one checkpoint stay in later ones, even if they become ignored or too large."""
 
 import os
 import subprocess

@@ -27,7 +27,7 @@ GROUPS = [
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """The known programs are all there, whatever this machine has."""
+    """A project with all known programs on its PATH."""
     made = bench(tmp_path_factory.mktemp("project"))
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PATH", str(made.programs))

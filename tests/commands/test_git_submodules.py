@@ -1,4 +1,4 @@
-"""A nested repository with a filter of its own is looked at by git, and never run into."""
+"""Git commands around a nested repository whose filter must not run."""
 
 import shutil
 import subprocess

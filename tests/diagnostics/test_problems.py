@@ -1,4 +1,4 @@
-"""Which problems are new, and how they are told to the model."""
+"""Which problems are new, and how the model sees them."""
 
 from typing import Any
 

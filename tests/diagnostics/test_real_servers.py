@@ -25,7 +25,7 @@ def rookery(tmp_path: Path) -> Installed:
 
 
 def told(rookery: Installed, programs: Path, files: dict[str, str], *edits: object) -> list[str]:
-    """What the model is told of its edits. It has read all files before."""
+    """The results of edits, as the model gets them. It has read all files before."""
     for name, text in files.items():
         (rookery.workspace / name).write_text(text)
     path = f"{programs}:{rookery.environ['PATH']}"

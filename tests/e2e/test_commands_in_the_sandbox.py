@@ -34,7 +34,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 class CommandResults(NamedTuple):
     results: list[str]
-    """What the model was told of each command."""
+    """The result of each command, as the model got it."""
     everything: str
     shown: str
 

@@ -1,4 +1,4 @@
-"""What the model is told after its edits: new problems, formatted text, checks that fail."""
+"""Results of edits that the model gets: new problems, formatted text, failed checks."""
 
 import shlex
 import sys

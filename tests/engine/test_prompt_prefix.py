@@ -52,7 +52,7 @@ class Request(Struct, frozen=True):
     ends: int
     """Where its last message ends, without quotes and brackets that close it."""
     fixed: bytes
-    """Tools, system prompt and whatever else is no part of the conversation."""
+    """Tools, system prompt and everything else outside the conversation."""
     reported: Sequence[Mapping[str, str]]
     """The environment details in it, by title."""
 

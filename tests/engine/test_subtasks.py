@@ -1,4 +1,4 @@
-"""Tasks that hand work to tasks of their own: engine.md 9, and sub-tasks across a crash."""
+"""Sub-tasks, also across a crash."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -176,7 +176,7 @@ async def test_a_failed_attempt_never_enters_the_history(tmp_path: Path):
 
 
 def fill(folder: Path) -> None:
-    """So many files that listing them is worth leaving out."""
+    """Too many files to list in every request."""
     for number in range(40):
         (folder / f"{number:040}").touch()
 
@@ -495,7 +495,7 @@ async def test_a_task_whose_folder_is_deleted_reports_it_and_can_continue(
 async def test_mentions_are_resolved_before_the_next_request(
     tmp_path: Path, said: str, reported: str
 ):
-    """The task continues whatever fails."""
+    """The task continues after each kind of failure."""
     stage = Stage(tmp_path, [write("a", "1")], [finish()])
     await stage.play(f"say {said}; yes", "yes")
     received = [b.text for b in stage.model.requests[1].turns[-1].blocks if isinstance(b, Text)]

@@ -32,7 +32,7 @@ INSTANTS = {
     "format.ended:1": (FORMATTED, "was done, and then formatted"),
     "journal.synced:8": (FORMATTED, "a formatter or another program changed app.py"),
 }
-"""The file at each instant, and what the model is told of the call afterwards."""
+"""The file at each instant, and the result that the model gets afterwards."""
 
 
 @pytest.fixture

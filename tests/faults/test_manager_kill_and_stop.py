@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 MILLISECONDS = (0, 1, 3, 6) if os.environ.get("ROOKERY_TORTURE") else (0, 3)
 """Between the moment in which a process takes a task up and the one in which it goes on."""
 UNHURRIED = Timings(cancel=PATIENCE, end=PATIENCE, last_words=PATIENCE)
-"""Whoever is stopped says so itself, however long that takes."""
+"""Long enough for every session to report that it has stopped."""
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""The manager is killed at a named instant of whatever it does, and another one is started.
+"""Kill the manager at named points of its operations, and start another one.
 
-What it had begun is then shown, or not there at all; what it had said it would do, is done once.
-`make test` takes a part of the instants, ROOKERY_TORTURE=1 all of them.
+An unfinished operation is then either shown or undone. An accepted request is carried out once.
+`make test` uses some of the kill points, ROOKERY_TORTURE=1 all of them.
 """
 
 import os

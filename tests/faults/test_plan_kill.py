@@ -61,7 +61,7 @@ def journal(folder: Path) -> list[Event]:
 
 
 async def life(folder: Path, *, dies_after: int = 0) -> bool:
-    """One process, which dies so many facts after its start. Returns whether the work was done."""
+    """Run a process that dies after this number of facts. Returns whether the work was done."""
     work = folder / "work"
     work.mkdir(exist_ok=True, parents=True)
     (folder / "script.yaml").write_text(SCRIPT)

@@ -69,7 +69,7 @@ def test_an_uninterrupted_rewind_reaches_all_kill_points_and_can_be_undone(
 OFTEN = {"restore.before_file": (6,), "restore.file_done": (4,), "restore.temp_written": (2,)}
 """Of several files in a row, which are enough for `make test`."""
 RECORDED = {"journal.written:1", "journal.synced:1"}
-"""By then the rewind is complete, so the next one is a step of its own."""
+"""The rewind is complete then, so the next one is a separate step."""
 THEN_FORWARD = {"restore.file_done:4", "restore.temp_written:2", "journal.written:1"}
 
 

@@ -43,7 +43,7 @@ from support.terminal_session import COMMAND, TerminalSession
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 DRAWN = 50 if TORTURE else 2
 TWICE = 3
-"""Every so many runs are killed again while they recover."""
+"""One run in this many is killed again while it recovers."""
 
 
 class Whole(Struct, frozen=True):
@@ -186,7 +186,7 @@ def rows_of(tree: Tree, server: CommandServer) -> dict[str, dict[str, Any]]:
 
 
 def demand_listed(tree: Tree, server: CommandServer) -> None:
-    """Each task with the cost of its own requests, whatever its children cost."""
+    """Each task with the cost of its own requests, without its children."""
     for name, row in rows_of(tree, server).items():
         assert row["status"] == "completed"
         assert row["cost"] == pytest.approx(len(calls_of(name)) * COST[name])

@@ -92,7 +92,7 @@ def test_a_line_torn_at_any_byte_counts_as_never_written(
 
 
 def cuts(size: int, places: int) -> list[int]:
-    """How much of a line of so many bytes is there; without its last byte none is whole."""
+    """Lengths at which to cut a line of `size` bytes; each leaves it incomplete."""
     if TORTURE:
         return list(range(1, size))
     if places == 1:

@@ -72,7 +72,7 @@ def _resume_question(line: Line) -> Line | None:
 
 
 def _words(rookery: Installed) -> set[str]:
-    """All texts that the journal holds, and the files beside it: data, whatever they say."""
+    """All texts in the journal and the files beside it."""
     blobs = rookery.home.glob("data/tasks/*/blobs/*")
     found = {path.read_text(encoding="utf-8") for path in blobs}
 

@@ -1,4 +1,4 @@
-"""Misleading commands in a trusted folder: what is not fully understood does not run."""
+"""Misleading commands in a trusted folder: they do not run without approval."""
 
 import os
 import shutil
@@ -172,7 +172,7 @@ def test_the_shell_itself_is_not_taken_from_the_workspace(world: World):
 
 
 def test_ripgrep_is_not_taken_from_the_workspace(world: World, monkeypatch: pytest.MonkeyPatch):
-    """Searching needs no trust, so whatever this finds is run in any folder that is opened."""
+    """Searching needs no trust, so a `ripgrep` found here would run in every opened folder."""
     programs(world)
     monkeypatch.setattr("sys.executable", str(world.home / "python"))
     monkeypatch.setenv("PATH", f"{world.workspace}/bin:.:{os.environ['PATH']}")

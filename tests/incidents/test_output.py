@@ -19,7 +19,7 @@ LISTENING = "0A"
 
 
 def family_of(process: int, folder: Path) -> list[int]:
-    """A run, and whatever works in its folder; a command's own parents may long be gone."""
+    """A run, and all processes in its folder: the parents of a command may have ended."""
     found = {process}
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with suppress(OSError):

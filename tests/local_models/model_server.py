@@ -1,4 +1,4 @@
-"""A small real model behind a real server, in a process of its own on loopback.
+"""A small real model behind a real server, in a separate process on loopback.
 
 Run as a script this loads the model, prints the address it answers at, and runs until its
 standard input is closed. The model comes inside a wheel, and nothing is downloaded; an evaluation
@@ -23,7 +23,7 @@ SHOWING_TOOLS = """\
 {{ message.content }}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
-"""What the model is sent if it is to be told of tools; its own template leaves them out."""
+"""A prompt template with the tools; the model's own template leaves them out."""
 
 
 def missing() -> str:
@@ -59,7 +59,7 @@ def serving(template: str = "", *, weights: Path | None = None, seed: int = 0) -
 
 
 def _weights() -> Path | None:
-    """Looked up and not imported: that would want a runtime of its own."""
+    """Found without importing it, which would need its runtime."""
     try:
         files = metadata.files(WEIGHTS) or []
     except metadata.PackageNotFoundError:

@@ -43,7 +43,7 @@ def another(project: Project) -> Path:
 
 
 async def shown_in(manager: Manager, *, waiting: int) -> ProjectRow:
-    """Wait until the only other project of a manager has so many sessions waiting."""
+    """Wait until the only other project of a manager has `waiting` waiting sessions."""
     with anyio.fail_after(PATIENCE):
         async for _ in manager.supervisor.changes():
             (row,) = manager.overview().other_projects or (None,)
@@ -94,7 +94,7 @@ async def test_what_waits_in_another_project_is_listed_as_in_the_inbox():
 
 
 async def test_a_project_with_active_sessions_is_opened_at_the_start(project: Project):
-    """So that its questions are shown although nobody has opened it."""
+    """Its questions are then shown without opening the project."""
     with project.hosted(project.start_options(WRITES)) as hosted:
         session_id = hosted.wait_for_line("started")
         hosted.wait_for_line("waiting_approval")

@@ -21,7 +21,7 @@ from support.mcp_workspace import AMPLE, START_SECONDS, Bench
 
 pytestmark = pytest.mark.anyio
 SOON = 60.0
-"""Seconds on a busy machine, where whoever is waited for in vain would take far longer."""
+"""Seconds: enough on a busy machine, and less than the wait that the test rules out."""
 SECRET = "s3cr3t-of-the-header"
 TOKEN = "t0ken-of-the-query"
 FLOOD, PIECE = 1_500_000_000, 65_536

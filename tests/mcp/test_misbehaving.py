@@ -27,7 +27,7 @@ from support.processes import is_alive
 
 pytestmark = pytest.mark.anyio
 SOON = 60.0
-"""Seconds on a busy machine, where whoever is waited for in vain would take far longer."""
+"""Seconds: enough on a busy machine, and less than the wait that the test rules out."""
 YOU = {"whom": "you"}
 LOADING = "echo loading a very large model >&2; exec sleep 600"
 

@@ -177,7 +177,7 @@ def agents(*kinds: tuple[str, str]) -> Action:
     ("mode", "started", "decision"),
     [
         ("code", agents(("code", "/w"), ("ask", "")), Decision.NONE),
-        ("ask", agents(("code", "")), Decision.NONE),  # it only reads, whatever its mode
+        ("ask", agents(("code", "")), Decision.NONE),  # an explorer only reads, in any mode
         ("ask", agents(("ask", ""), ("code", "/w")), Decision.ASK),
         ("orchestrator", agents(("code", "/w")), Decision.NONE),
     ],

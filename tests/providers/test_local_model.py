@@ -1,4 +1,4 @@
-"""A model file in a process of its own: it answers, waits, fails and ends."""
+"""A model file in a separate process: it answers, waits, fails and ends."""
 
 import os
 import signal

@@ -83,7 +83,7 @@ class Cell:
 
     @cached_property
     def usual(self) -> Sandbox:
-        """For whatever does not change what a sandbox looks at when it is made."""
+        """Reuse one sandbox; for tests that do not change the files it reads at its start."""
         made = self.sandbox()
         assert made.state.kind.startswith(self.layer.replace("mounts", "bubblewrap"))
         self._before |= seen(Path(made._private))

@@ -1,4 +1,4 @@
-"""Commands in a network of their own, and the proxy that leads out of it."""
+"""The separate network of commands, and the proxy to the outside."""
 
 import os
 import shutil
@@ -77,7 +77,7 @@ def world() -> Iterator[ThreadingHTTPServer]:
 
 
 class Place:
-    """A workspace whose commands reach `known.test`, and whatever a permit allows besides."""
+    """A workspace whose commands reach `known.test`, and what a permit allows."""
 
     def __init__(self, folder: Path, port: int, start_soon: object, **options: object) -> None:
         root, home = folder / "work", folder / "home"
@@ -322,7 +322,7 @@ async def test_a_small_program_keeps_the_shared_network_until_it_is_closed(tmp_p
         assert shared
         holder = shared._holder.process
         assert process_name(holder.pid) == "cat"
-        assert shared.connect(1) is None  # nobody listens there
+        assert shared.connect(1) is None  # no server listens there
         connector = shared._connector
         assert connector
         assert not connector.ended

@@ -1,4 +1,4 @@
-"""A client of `rookery acp` that writes lines of its own, also those that no SDK would send."""
+"""A client of `rookery acp` that writes raw lines, including ones that no SDK would send."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ Message = dict[str, Any]
 
 
 class _Received(ByteReceiveStream):
-    """A reader as a stream of anyio; it reads ahead little."""
+    """A reader as a stream of anyio, with a small buffer."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -111,7 +111,7 @@ class LineClient:
         await self.send(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}).encode())
 
     async def next(self, wanted: Callable[[Message], object]) -> Message:
-        """The next message that fits."""
+        """The next matching message."""
         with anyio.fail_after(PATIENCE):
             while True:
                 message = json.loads(await self._lines.receive_until(b"\n", LONGEST))

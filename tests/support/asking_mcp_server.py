@@ -29,7 +29,7 @@ def ask(number: int, method: str, **params: Any) -> None:
 
 
 def answers(many: int) -> list[dict[str, Any]]:
-    """The answers to so many questions."""
+    """Wait for this number of answers, and return them."""
     found: list[dict[str, Any]] = []
     while len(found) < many:
         message = receive()

@@ -131,7 +131,7 @@ class Site:
 
         class Quiet(ThreadingHTTPServer):
             def handle_error(self, request: Any, client_address: Any) -> None:
-                """Browsers that are ended hang up on it."""
+                """Ignore connections that a killed browser closed."""
 
         self._server = Quiet(("127.0.0.1", 0), Handler)
         self.port = self._server.server_port
@@ -185,7 +185,7 @@ class Bench:
 
     @contextmanager
     def hurried(self, action: float = 3.0) -> Iterator[None]:
-        """Use short timeouts, for things that never happen."""
+        """Use short timeouts, for tests that wait for one."""
         usual = self.session.timeouts
         self.session.timeouts = replace(HURRIED, action=action)
         try:
@@ -252,8 +252,7 @@ def size(outcome: Outcome) -> tuple[int, int]:
 
 
 def colour(outcome: Outcome, x: int, y: int) -> str:
-    """Colour of one pixel of the PNG that the model was sent. Slower the further down the pixel
-    is."""
+    """Colour of one pixel of the PNG that the model got. Lower pixels take longer to read."""
     (image,) = outcome.images
     assert image.media_type == "image/png"
     row, channels = _row(base64.b64decode(image.data), y)

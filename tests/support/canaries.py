@@ -153,8 +153,8 @@ class World(Installed):
         return put(self.workspace / name, text)
 
     def evil(self, mark: str) -> str:
-        """A shell command whose execution is noticed. The script is in the workspace, so that a
-        sandbox can see it, and it leaves three marks, of which no sandbox hides all."""
+        """A shell command whose execution leaves marks. Its script is in the workspace, so that a
+        sandbox can see it. It leaves three marks, and no sandbox hides all of them."""
         script = self.workspace / "evil.sh"
         if not script.exists():
             script.write_text(

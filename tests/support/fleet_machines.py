@@ -1,4 +1,4 @@
-"""A fleet of real worker processes, each with a home of its own, and a git remote."""
+"""A fleet of real worker processes, each with its own home, and a git remote."""
 
 import json
 import os
@@ -28,7 +28,7 @@ KEY = "sk-fleet-secret-0123456789"
 
 
 class Machine:
-    """One worker with one slot, in a session of its own: signals reach all of it."""
+    """One worker with one slot, in its own process session: signals reach all its processes."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Machine:
         ]
 
     def kill(self) -> None:
-        """As if the machine lost its power."""
+        """Kill all processes at once, as a power failure would."""
         self.signal(signal.SIGKILL)
         self._end()
 
@@ -129,7 +129,7 @@ def new_remote(folder: Path) -> Path:
 
 
 def until(condition: Callable[[], T]) -> T:
-    """Wait until there is something."""
+    """Poll the condition until it returns something, and return that."""
     patience = time.monotonic() + SECONDS
     while not (found := condition()):
         assert time.monotonic() < patience

@@ -4,11 +4,11 @@ import random
 import socket
 
 BELOW_EPHEMERAL = range(20_000, 32_000)
-"""The system gives these to nobody by itself, not even to a connection that tries the port."""
+"""The system never assigns these ports, not even as the local port of a connection."""
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody uses, and that stays free until it is bound."""
+    """A free port of 127.0.0.1. It stays free until the caller binds it."""
     while True:
         port = random.choice(BELOW_EPHEMERAL)
         try:

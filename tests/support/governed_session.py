@@ -125,7 +125,7 @@ class Heard:
         return list(found.values())
 
     def refusal(self, number: int) -> dict[str, Any]:
-        """The structured error that a call was answered with."""
+        """The structured error in the result of a call."""
         text = self.results[number]
         try:
             error: dict[str, Any] = json.loads(text)
@@ -308,7 +308,7 @@ class Governed:
         return [each.kind for each in self.records]
 
     def is_whole(self) -> bool:
-        """Whether the ledger is whole, by what this machine remembers of it."""
+        """Whether the ledger matches this machine's records of it."""
         places = find_places(self.rookery.environ)
         heads = known_heads(Layout(self.root, self.root), places.governance)
         report = audit(self.root / ".orchestration", known=heads.read(), keys=heads.trace_keys)

@@ -1,4 +1,4 @@
-"""The two stores of a session's log, files and PostgreSQL, behind one face for their tests."""
+"""One interface to the two stores of a session's log, files and PostgreSQL, for their tests."""
 
 import os
 from collections.abc import Callable

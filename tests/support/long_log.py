@@ -1,4 +1,4 @@
-"""The events of long tasks, and how many of them are read."""
+"""The events of long tasks, with a count of those that are read."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -38,7 +38,7 @@ def numbered(facts: Sequence[Fact]) -> list[Event]:
 
 
 class Store:
-    """Events that are not in memory, and how often one of them was read."""
+    """Events outside memory, with a count of reads."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
@@ -51,7 +51,7 @@ class Store:
 
 
 def long_log(*facts: Fact, count: int = 2_500) -> tuple[EventList, Store]:
-    """A task of so many turns, with facts at its end. No event is in memory."""
+    """A task of `count` turns, ending with these facts. No event is in memory."""
     events = numbered([TaskOpened(text="Go"), *turns(0, count), *facts])
     known, store = EventList(events), Store(events)
     known.let_go(0, store)

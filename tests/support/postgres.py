@@ -1,4 +1,4 @@
-"""A real PostgreSQL in a folder of its own, on a free port of this machine."""
+"""A real PostgreSQL in its own folder, on a free port."""
 
 import os
 import pwd
@@ -120,7 +120,7 @@ def _place(durable: bool) -> Path | None:
 
 
 def _unprivileged() -> str | None:
-    """Whom the server runs as: it refuses to run as root."""
+    """The user that the server runs as: it refuses to run as root."""
     if os.geteuid() != 0:
         return None
     names = {user.pw_name for user in pwd.getpwall()}

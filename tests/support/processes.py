@@ -1,4 +1,4 @@
-"""Processes, as /proc shows them."""
+"""Read parents and descendants of processes from /proc."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A certificate that nobody vouches for, for a server of a test."""
+"""A self-signed certificate for a test's server."""
 
 import shutil
 import ssl

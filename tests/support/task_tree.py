@@ -1,4 +1,4 @@
-"""A tree of tasks with work for each, run by the real command in a folder of its own."""
+"""A tree of tasks with work for each, run by the real command in its own folder."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Twelve turns with every kind of side effect, run by the real command in a folder of its own."""
+"""Twelve turns with every kind of side effect, run by the real command in its own folder."""
 
 import os
 import stat
@@ -236,7 +236,7 @@ def check_undone(ground: Playground, server: CommandServer) -> None:
 
 
 def _compare_lost(call_id: str, run: Record, death: Record, whole: Record) -> None:
-    """Check that the interrupted call was not repeated, and that the model was told its state."""
+    """Check that the interrupted call was not repeated, and that the model got its state."""
     path, reported, call = EFFECTS[call_id], run.result_of(call_id), death.begun
     assert call
     assert run.files.get(path) == death.files.get(path)

@@ -86,7 +86,7 @@ def _adopting_orphans() -> Iterator[None]:
 
 
 def wait_at_gate() -> None:
-    """Wait for a byte in a session of its own, as the product's processes do."""
+    """Wait for a byte in a new process session, as the product's processes do."""
     os.setsid()
     if not os.read(0, 1):
         os._exit(0)

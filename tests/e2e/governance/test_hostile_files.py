@@ -22,7 +22,7 @@ LEDGER = f"{FOLDER}/agent_trace.jsonl"
 MIB = 1024 * 1024
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 LONG_LINE = (300 if TORTURE else 20) * MIB
-"""Longer than any record; all of it is read by whoever reads the ledger, in pieces."""
+"""Longer than any record; readers of the ledger read all of it, in pieces."""
 
 
 def pipe(path: Path) -> None:

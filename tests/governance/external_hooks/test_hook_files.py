@@ -120,7 +120,7 @@ def test_an_imported_file_may_hold_anything_else(places: HookPlaces):
 
 
 class Project:
-    """A project whose one hook runs a script of its own."""
+    """A project with one hook, which runs a script of the project."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "work"

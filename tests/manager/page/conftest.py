@@ -66,7 +66,7 @@ def open_browser(program: str) -> Browser:
 
 @pytest.fixture(scope="module")
 def browser() -> Browser:
-    """Chromium without windows of its own, if it is installed: it needs a third less time."""
+    """The headless build of Chromium, if it is installed: it needs a third less time."""
     whole = found_browser()
     return open_browser(shutil.which("chromium-headless-shell") or whole)
 

@@ -31,7 +31,7 @@ ROWS = 10_000 if os.environ.get("ROOKERY_TORTURE") else 1_500
 FIRST, THOUGHT, LAST = "Begin a past", "Where to begin?", "The very last words."
 MOST_DRAWN = 150
 TOLERANCE = 2
-"""Pixels. Nobody sees that a row moved by so little."""
+"""Pixels that a row may move: too few to notice."""
 SMALL_STEPS, SMALL, LARGE, HUGE = 40, 400, 1_200, 10**6
 """Pixels; after a small step, what is then the first row in sight was drawn before."""
 GO_UP = """

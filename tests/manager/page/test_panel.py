@@ -173,7 +173,7 @@ def test_a_shell_that_ended_with_the_connection_is_replaced_by_a_new_one_that_sa
 
     tab.page.route_web_socket(re.compile("/ws$"), keep)
     expect(tab.page.get_by_role("complementary", name="Sessions")).to_be_visible()
-    tab.page.reload()  # the link works once: by now the page has keys of its own
+    tab.page.reload()  # the link works once; the page now has its own keys
     session = manager.start("Lose it", [finish("Done.")])
     manager.at(session, "completed")
     tab.open(session)

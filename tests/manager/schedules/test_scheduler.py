@@ -73,7 +73,7 @@ class Scheduling:
         return row
 
     async def runs(self, number: int) -> ScheduleRow:
-        """Start what is due, and wait until so many sessions have been started."""
+        """Start what is due, and wait until there are `number` runs."""
         self.scheduler.start_due()
         async for _ in self.supervisor.changes():
             if len((row := await self.row()).runs) == number:

@@ -22,7 +22,7 @@ JSON = "Content-Type: application/json"
 BODY = '{"kind": "list_branches"}'
 LENGTH = f"Content-Length: {len(BODY)}"
 MARK = "Zq7reflected"
-"""Whatever a stranger sends has it somewhere, and no answer does."""
+"""Every hostile request contains this text, and no answer may."""
 
 
 BEARER = "Authorization: Bearer @TOKEN@"

@@ -1,6 +1,6 @@
-"""No byte of a worktree is lost, whatever it holds and wherever rookery is killed.
+"""No content of a worktree is lost, wherever rookery is killed.
 
-A short run always, a long one with ROOKERY_TORTURE=1.
+The usual run is short; ROOKERY_TORTURE=1 makes it long.
 """
 
 import os

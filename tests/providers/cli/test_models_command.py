@@ -1,4 +1,4 @@
-"""`rookery models` in a process of its own, with providers on real sockets."""
+"""`rookery models` in a separate process, with providers on real sockets."""
 
 import json
 import os
