@@ -160,7 +160,7 @@ async def test_an_agent_ends_when_its_budget_or_its_model_does_and_the_others_go
     assert "I am fine." in report
 
 
-async def test_what_agents_use_counts_for_the_session_at_once(tmp_path: Path):
+async def test_requests_of_agents_count_for_the_session_at_once(tmp_path: Path):
     copy_of(repository, tmp_path / "work")
     reading = [tool("read_file", path=path) for path in ("a.txt", "b.txt") * 3]
     parts = script(start(reads("one"), reads("two")), say("Done."), one=reading, two=reading)

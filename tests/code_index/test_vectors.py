@@ -63,7 +63,7 @@ async def settled(shelf: Shelf, embedder: SmallEmbedder) -> None:
     index.close()
 
 
-async def test_what_words_cannot_find_vectors_do(stocked: Shelf):
+async def test_vectors_find_files_that_words_do_not(stocked: Shelf):
     assert (await ask(stocked.open(), "vehicle")).hits == ()
     embedder = SmallEmbedder()
     await settled(stocked, embedder)

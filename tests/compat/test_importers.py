@@ -136,7 +136,7 @@ def _spoilt(file: Path) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_whatever_is_damaged_the_rest_can_be_resumed(agent: str, tmp_path: Path):
+def test_the_intact_part_of_a_damaged_file_can_be_resumed(agent: str, tmp_path: Path):
     file = WRITERS[agent](tmp_path, tmp_path / "work")
     imported = 0
     for data in _spoilt(file):
@@ -261,7 +261,7 @@ def test_newer_versions_store_the_same_conversation(agent: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("agent", NEWER)
-def test_whatever_is_damaged_in_a_newer_file_the_rest_can_be_resumed(agent: str, tmp_path: Path):
+def test_the_intact_part_of_a_damaged_newer_file_can_be_resumed(agent: str, tmp_path: Path):
     file, chance = NEWER[agent](tmp_path), random.Random(agent)
     whole, importer = file.read_bytes(), IMPORTERS[agent]
     for _ in range(60 if TORTURE else 20):

@@ -375,7 +375,7 @@ def test_every_row_has_a_scenario_and_every_scenario_a_row():
     assert len(ROWS) == len({(row.agent, row.there) for row in ROWS})
 
 
-def test_what_a_row_offers_exists():
+def test_every_flag_and_command_in_the_table_exists():
     flags = {flag for each in task.params if isinstance(each, click.Option) for flag in each.opts}
     slashes = {f"/{each.name}" for each in (*BUILT_IN, *COMMANDS)}
     for row in ROWS:

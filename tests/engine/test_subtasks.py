@@ -301,7 +301,7 @@ async def test_an_approved_edit_of_a_sub_task_beside_a_background_command_stays(
     assert not [fact for fact in stage.facts if isinstance(fact, Reminded)]
 
 
-async def test_a_command_that_ends_beside_a_sub_task_is_not_held_responsible_for_it(
+async def test_a_command_is_not_blamed_for_changes_of_a_sub_task(
     tmp_path: Path,
 ):
     beside = "until [ -e b ]; do sleep 0.05; done; echo $$ > c"

@@ -276,7 +276,7 @@ STARTED_BY_A_SHELL = ["files.renamed:1", "journal.synced:20", "tool.performed:8"
 
 
 @pytest.mark.parametrize("instant", STARTED_BY_A_SHELL if TORTURE else STARTED_BY_A_SHELL[:1])
-def test_a_run_started_as_a_module_is_killed_and_resumed_alike(
+def test_a_run_started_as_a_module_resumes_after_a_kill(
     instant: str, whole: Record, tmp_path: Path
 ):
     ground = Playground(tmp_path / "run")

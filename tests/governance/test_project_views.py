@@ -222,7 +222,7 @@ async def test_files_that_are_not_workspace_text_are_not_read(project: Path):
         assert "a secret" not in str(refused.value), path
 
 
-async def test_what_hides_in_text_is_spelled_out(project: Path):
+async def test_hidden_characters_are_spelled_out(project: Path):
     work = TracedWorkspace(project)
     work.agent_writes("a\u202eb.py", "x = 1 # \u202e\n")
     (row,) = await router_of(project).do(ReadTrace(intent="INT-001"))

@@ -41,7 +41,7 @@ EXTERNAL = Action(title="Fetch", perform=never, external="https://example.org")
     ],
     ids=lambda action: action.command or action.title,
 )
-async def test_what_may_change_something_is_refused_in_an_untrusted_folder(action: Action):
+async def test_changes_are_refused_in_an_untrusted_folder(action: Action):
     gate = TrustGate(trusted=False, acts_anyway=False)
     assert await gate.before(CALL, action) == deny(NOT_TRUSTED)
 

@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> Path:
         ("remote.origin.url", "../tools/x", ()),
     ],
 )
-def test_what_the_settings_name_is_found(
+def test_files_named_in_git_settings_are_found(
     root: Path, setting: str, value: str, places: tuple[str, ...]
 ):
     git(root, "config", setting, value.format(root=root))

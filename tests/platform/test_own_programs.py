@@ -17,16 +17,16 @@ def run(code: str, *words: str, **more: object) -> tuple[int, bytes, bytes]:
     return run_program(argv, cwd="/", environment={"PATH": os.defpath}, **more)  # type: ignore[arg-type]
 
 
-def test_what_is_given_and_what_is_written_may_be_larger_than_a_pipe():
+def test_input_and_output_may_be_larger_than_a_pipe():
     data = bytes(range(256)) * 4096
     assert run(ECHO, given=data) == (3, data, b"")
 
 
-def test_a_program_need_not_read_what_it_is_given():
+def test_a_program_may_ignore_its_input():
     assert run("import sys; sys.stderr.write('no')", given=bytes(10**6)) == (0, b"", b"no")
 
 
-def test_what_takes_too_long_is_killed_with_all_that_it_started(tmp_path: Path):
+def test_a_timeout_kills_the_program_and_its_children(tmp_path: Path):
     reported = tmp_path / "pid"
     argv = ["/bin/sh", "-c", f"sleep 60 & echo $! > '{reported}'; wait"]
     with pytest.raises(ProgramTimeout):

@@ -144,7 +144,7 @@ JOINS = {"always": " ; ", "succeeded": " && ", "failed": " || "}
 
 @settings(max_examples=12 if not os.environ.get("ROOKERY_TORTURE") else 2000, deadline=None)
 @given(lines=LINES)
-def test_it_ends_and_says_what_a_shell_would(
+def test_output_and_exit_code_are_those_of_a_shell(
     lines: list[tuple[str, list[tuple[str, ...]]]], tmp_path_factory: pytest.TempPathFactory
 ):
     lines[0] = ("always", lines[0][1])

@@ -198,7 +198,7 @@ signal.pause()
 """
 
 
-async def test_what_waits_ends_with_a_product_that_is_killed():
+async def test_waiting_processes_end_if_rookery_is_killed():
     code = PRODUCT.format(path=sys.path)
     async with await anyio.open_process(
         [sys.executable, "-c", code], stderr=subprocess.DEVNULL

@@ -128,7 +128,7 @@ def test_a_head_takes_no_longer_than_its_length():
     assert read(dripping, tuple(range(len(dripping))))[1].head
 
 
-def test_what_follows_a_compressed_body_is_not_collected():
+def test_data_after_a_compressed_body_is_dropped():
     _, reader = read(OK + b"content-encoding: gzip\r\n\r\n" + gzip.compress(b"hi"))
     rest = bytes(MIB)
     tracemalloc.start()

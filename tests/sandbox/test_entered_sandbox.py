@@ -221,7 +221,7 @@ async def test_plain_programs_print_only_what_is_theirs(place: Place):
     assert await place.run("true; echo yes", plain=plain) == ("yes\n", 0)
 
 
-async def test_what_it_leaves_running_ends_with_it(place: Place):
+async def test_background_processes_end_with_the_command(place: Place):
     (place.root / "named").symlink_to("/bin/sleep")
     named = str(place.root / "named")
     await place.run(f"setsid {named} 600 & {named} 600 & echo started")

@@ -209,7 +209,7 @@ async def test_an_export_has_the_whole_conversation(tmp_path: Path):
         assert ("giraffe" in written, "Step 7\n" in written) == (True, True)
 
 
-async def test_what_streams_meanwhile_is_not_lost():
+async def test_text_streamed_while_reading_the_past_is_not_lost():
     async with shown() as (it, host):
         host.tell(RequestStarted(request_id="new", model="m"))
         host.tell(TextStreamed(request_id="new", text="Half a sent"))

@@ -28,7 +28,7 @@ def test_the_fields_of_a_template_are_filled_in(template: str, line: str):
     assert filled(template, FIELDS) == line
 
 
-def test_what_a_model_or_branch_is_called_cannot_control_the_terminal():
+def test_model_and_branch_names_cannot_control_the_terminal():
     assert "\x1b" not in filled("{branch}", StatusFields(branch="a\x1b]0;title\x07"))
 
 

@@ -138,7 +138,9 @@ def test_what_the_user_and_named_pages_say_is_named(url: str, facts: tuple[Fact,
 
 
 @pytest.mark.parametrize(("url", "facts"), MADE_UP.values(), ids=MADE_UP)
-def test_what_the_model_could_have_written_is_not(url: str, facts: tuple[Fact, ...]):
+def test_addresses_that_the_model_could_have_written_are_not_named(
+    url: str, facts: tuple[Fact, ...]
+):
     assert not is_named(url, [log(*facts)])
 
 

@@ -167,7 +167,7 @@ async def test_too_many_and_too_large_files_are_reported(tmp_path: Path):
 
 
 @both_engines
-async def test_files_beyond_those_opened_at_once_are_searched_alike(
+async def test_files_of_a_second_batch_are_searched_the_same_way(
     tmp_path: Path, engine: SearchCommand
 ):
     bench = Workbench(tmp_path, Limits(edit_bytes=400_000))

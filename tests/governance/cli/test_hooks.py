@@ -85,7 +85,7 @@ def test_the_list_for_programs(printed, home: Path):
     ]
 
 
-def test_what_a_project_writes_moves_no_cursor(printed, work: Path):
+def test_hook_definitions_cannot_control_the_terminal(printed, work: Path):
     define(project_file(work), {"command": "x\x1b[2Jy\nz", "name": "\x1b[31mn"}, matcher="a\x07.")
     listed = printed("list")
     assert "\x1b" not in listed

@@ -521,7 +521,7 @@ def test_coverage_goes_from_unverified_to_covered_and_a_new_revision_voids_it(
     assert states(intents, 0, *allow)["INT-001"] == "drifted"
 
 
-def test_what_tools_leave_behind_is_in_no_account(governed: IntentsBench) -> None:
+def test_caches_of_tools_are_in_no_report(governed: IntentsBench) -> None:
     left = governed.write("src/auth/__pycache__/jwt.cpython-311.pyc")
     governed.changed("src/auth/jwt.py")
     governed.changed("src/auth/__pycache__/jwt.cpython-311.pyc", intent="INT-777")

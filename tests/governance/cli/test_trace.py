@@ -130,7 +130,7 @@ def test_a_record_of_another_day_says_which(home: Path, capsys: Captured):
     assert capsys.readouterr().out.startswith("00000000  2026-02-20 13:54:31  mutation")
 
 
-def test_what_files_are_called_plays_no_tricks(work: TracedWorkspace, capsys: Captured):
+def test_file_names_cannot_control_the_terminal(work: TracedWorkspace, capsys: Captured):
     work.agent_writes("src/auth/a\x1b[2Jb.py", "x = 1\n")
     assert trace("log", "-n", "1") == 0
     assert trace("show", json.loads(work.lines[-1])["id"]) == 0

@@ -146,7 +146,7 @@ def test_lines_that_a_person_moved_or_reformatted_stay_the_agents(
     assert origins(capsys, "src/again.py") == ["unknown"] * 5, "two intents wrote it alike"
 
 
-def test_nothing_is_guessed_without_git_or_from_what_was_never_done(home: Path, capsys: Captured):
+def test_origins_are_unknown_without_git_and_for_denied_changes(home: Path, capsys: Captured):
     work = TracedWorkspace(Path.cwd())
     work.person_writes("a.py", HUMAN)
     assert origins(capsys, "a.py") == ["unknown"]

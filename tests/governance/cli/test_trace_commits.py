@@ -112,7 +112,7 @@ def test_a_rewritten_commit_is_noted_anew(
     assert notes(work, old)[0]["vcs"]["revision"] == old
 
 
-def test_what_others_noted_stays(work: TracedWorkspace):
+def test_notes_of_other_programs_are_kept(work: TracedWorkspace):
     theirs = {"version": "0.1.0", "id": "x", "timestamp": "t", "files": []}
     work.agent_writes(JWT, f"import time\n{BODY}")
     revision = work.commit()

@@ -216,7 +216,7 @@ def test_usual_expressions_are_taken(text: str):
 
 
 @given(st.text(alphabet="ab()|*+?{}2,[].\\^$", max_size=20))
-def test_what_is_taken_answers_quickly(text: str):
+def test_an_accepted_matcher_is_fast(text: str):
     try:
         taken = matcher(text)
     except InvalidMatcher:

@@ -180,7 +180,7 @@ def test_a_new_intent_is_added_at_the_end(text: str, intent: Intent):
     assert result.count("#") >= text.count("#")
 
 
-def test_what_has_no_place_is_refused():
+def test_edits_of_unknown_intents_or_fields_are_refused():
     with pytest.raises(RookeryError, match="No INT-999"):
         after(COMMENTED, "INT-999", AddScope("a"))
     with pytest.raises(RookeryError, match="not a list"):

@@ -492,9 +492,7 @@ async def test_a_file_that_was_shortened_on_purpose_is_read_as_it_is(tmp_path: P
     assert (await its.read_settled("INT-001")).file == read(shorter)
 
 
-async def test_what_stays_broken_is_waited_for_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_broken_file_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     layout = laid_out(tmp_path, "[")
     its = reader(layout)
     assert not (await its.read_settled()).file.usable

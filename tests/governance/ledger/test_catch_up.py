@@ -136,7 +136,7 @@ def test_a_question_about_the_call_is_not_its_record(bench: LedgerBench):
     assert recovered(bench) == RecoveredCalls(unchanged=1)
 
 
-def test_tasks_may_name_their_calls_alike(bench: LedgerBench):
+def test_tasks_may_use_the_same_call_ids(bench: LedgerBench):
     with bench.task() as one, bench.task("t-2") as other:
         seq = one.begin("c1", "a.txt")
         other.begin("c1", "a.txt")

@@ -141,7 +141,9 @@ def test_a_torn_line_is_repaired_or_moved_away(bench: LedgerBench, cut: int):
 
 
 @pytest.mark.parametrize("left", [b'{"files":[],"id":', bytes(4096)], ids=["killed", "no power"])
-def test_what_a_crash_left_is_moved_out_of_the_chain(bench: LedgerBench, left: bytes):
+def test_an_incomplete_line_after_a_crash_is_moved_out_of_the_chain(
+    bench: LedgerBench, left: bytes
+):
     ledger = bench.ledger()
     ledger.append(change("one", 1))
     with open(bench.active, "ab") as file:
