@@ -82,7 +82,7 @@ DESTROYED = {
 
 
 JUDGED_LESS = [name for name in DESTROYED if "reference" in name or name == "all of it"]
-"""What is judged less strictly after a command that ran git, which may change references."""
+"""Damage that is judged less strictly after a git command, which may change references."""
 REPAIRED = [*((name, True) for name in DESTROYED), *((name, False) for name in JUDGED_LESS)]
 
 

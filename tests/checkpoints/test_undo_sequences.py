@@ -470,7 +470,7 @@ def track_some(work: Path, luck: random.Random, ignored: str) -> set[str]:
 def demand_all_reported(
     then: Picture, result: Picture, saved: set[str], reported: Restored, seed: str
 ) -> None:
-    """What was saved is back. Only where something new was made that is ignored, that stays."""
+    """Check that each saved path is back, or reported as kept for a new ignored file."""
     for path, thing in then.items():
         if path in saved and result.get(path) != thing:
             assert visible(path) in reported.kept, (seed, path)

@@ -1,4 +1,4 @@
-"""Vectors beside words. The embedder of these tests knows what a few words mean."""
+"""Search by vectors and words. The embedder of these tests knows the meaning of a few words."""
 
 import math
 import random

@@ -201,7 +201,7 @@ def test_every_shell_runs_exactly_the_parsed_words(recorders: Path, text: str):
 
 
 def test_the_recorder_records_the_words_of_each_command(recorders: Path):
-    """The proof is only worth something if the recorder sees what it should."""
+    """Without a working recorder, the other tests would prove nothing."""
     for shell in SHELLS:
         assert recorded(shell, "aa 'b c' && bb", recorders) == [("aa", "b c"), ("bb",)]
         assert recorded(shell, "aa $nobody_set_this x", recorders) == [("aa", "x")]

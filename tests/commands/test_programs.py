@@ -1,4 +1,4 @@
-"""The table of programs: that it says what it seems to say."""
+"""The table of programs, read as its author meant it."""
 
 import msgspec
 import pytest

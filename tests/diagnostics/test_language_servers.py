@@ -1,4 +1,4 @@
-"""Language servers beside edits: what they find in time, late, twice and never again."""
+"""Problems that language servers report for edits: in time, late, twice, or no longer."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Messages of language servers: how they are framed, and what is no message."""
+"""The framing of language servers' messages, and invalid ones."""
 
 import pytest
 

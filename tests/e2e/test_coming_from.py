@@ -171,8 +171,8 @@ def _kinds(screen: Play) -> list[str]:
 
 
 class Answered(Struct, frozen=True):
-    """A flag that is not ours: one sentence says what is. How it is printed is tested in
-    tests/cli/test_foreign_words.py."""
+    """A flag of another agent gets one sentence with our flag. tests/cli/test_foreign_words.py
+    tests how it is printed."""
 
     flag: str
     sees: str

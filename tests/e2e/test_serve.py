@@ -200,7 +200,7 @@ async def test_a_server_can_restart_after_a_kill_and_clients_reconnect(
 
 
 async def test_a_user_attaches_answers_and_detaches(rookery: Installed):
-    """Beside another client, which sees the answer."""
+    """While another client is attached, which sees the answer."""
     with serving(rookery, *rookery.script(SCRIPT)) as server:
         async with remote_host(await unix_channel(server.socket)) as host:
             nothing = rookery.run("attach").stdout

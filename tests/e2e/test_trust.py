@@ -11,7 +11,7 @@ QUESTION = "Do you trust this folder? "
 PROMPT = "[y/n] "
 ON_A_TERMINAL = "provider cannot be set by a project"
 REFUSED_SETTING = f"/.rookery/settings.toml: {ON_A_TERMINAL}"
-"""What is said only if the project's settings were read."""
+"""Text that appears only if the project's settings were read."""
 
 
 @pytest.fixture

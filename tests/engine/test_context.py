@@ -310,7 +310,7 @@ async def test_messages_of_the_user_stay_when_the_rest_is_cut():
 
 
 def long_task() -> list[Fact]:
-    """Forty turns, none of them long."""
+    """Forty short turns."""
     facts: list[Fact] = [TaskOpened(text="Do it well.")]
     for number in range(40):
         call = ToolCall(id=f"c{number}", name="tool_1", arguments={})

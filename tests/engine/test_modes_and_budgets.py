@@ -1,4 +1,4 @@
-"""What a task keeps to: what its mode bars, how long it may work, what it owes its children."""
+"""Limits of a task: its mode, its budgets, and its sub-tasks."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -230,7 +230,7 @@ FOUR_CHANGES = [
 
 @pytest.mark.parametrize("nth", range(1, 9) if TORTURE else (1, 2, 5, 8))
 async def test_changes_can_be_undone_after_a_stop_during_a_checkpoint(tmp_path: Path, nth: int):
-    """The even ones are saved after a call: what it did can be undone all the same."""
+    """Even checkpoints are saved after a call; its changes can be undone nevertheless."""
     hold = Hold()
     stage = Stage(tmp_path, *FOUR_CHANGES, automatic=True)
     stage.model = HeldProvider(FOUR_CHANGES, Hold(), after=-1)

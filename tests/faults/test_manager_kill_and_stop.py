@@ -14,7 +14,7 @@ from support.manager_project import PATIENCE, SPEAKS_LONG, Project, kill
 pytestmark = pytest.mark.anyio
 
 MILLISECONDS = (0, 1, 3, 6) if os.environ.get("ROOKERY_TORTURE") else (0, 3)
-"""Between the moment in which a process takes a task up and the one in which it goes on."""
+"""Delays after a process has received a task."""
 UNHURRIED = Timings(cancel=PATIENCE, end=PATIENCE, last_words=PATIENCE)
 """Long enough for every session to report that it has stopped."""
 

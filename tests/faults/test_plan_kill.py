@@ -1,5 +1,5 @@
-"""A session with a plan goes on after a death at any of its facts: the plan is approved once, and
-the approved text is what is carried out."""
+"""A session with a plan survives a kill after any fact: the plan is approved once, and exactly the
+approved text is carried out."""
 
 from itertools import count
 from pathlib import Path

@@ -43,8 +43,8 @@ LINES = {
     "the offer of a result": (76, CompletionOffered, 1),
     "the end of the task": (77, TaskClosed, 3),
 }
-"""What was being written, an instant at which it is on record, and in how many places it is torn.
-The last such fact is torn, and whatever came after it never happened."""
+"""Each fact to truncate, a kill point at which it is in the journal, and the number of cuts. The
+last such fact is cut, and all later ones are removed."""
 SOME = ("the result of a write", "the start of a command", "the end of the task")
 TORN = [pytest.param(*LINES[name], id=name) for name in (LINES if TORTURE else SOME)]
 

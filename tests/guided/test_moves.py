@@ -1,4 +1,4 @@
-"""What a task wants, and what is done next."""
+"""The kind of a task, and the next move."""
 
 from collections.abc import Mapping
 from typing import Any

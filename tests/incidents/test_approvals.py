@@ -1,4 +1,4 @@
-"""What is shown is what runs, nothing happens before the answer, and no other answer counts."""
+"""Exactly the shown command runs, only after the answer, and no other answer counts."""
 
 import os
 

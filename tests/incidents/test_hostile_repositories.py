@@ -43,7 +43,7 @@ def check_that_instructions_are_not_taken(visit: Visit) -> None:
 
 
 def test_the_canaries_detect_execution_reads_and_requests(world: World):
-    """Otherwise none of this proves anything."""
+    """Without this, the other tests would prove nothing."""
     subprocess.run(world.evil("self-test").split(), check=True)
     (world.decoys / ".netrc").read_text()
     reported = list(world.effects())

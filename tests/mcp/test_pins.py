@@ -1,4 +1,4 @@
-"""A tool that is not what it was is asked about, however its server goes about it."""
+"""A tool that has changed needs approval again, however its server hides the change."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ async def seen(bench: Bench) -> None:
 
 
 async def met_changed(bench: Bench, hub: McpHub) -> Action:
-    """The call of the tool, after the first try has shown what it is by now."""
+    """Prepare the call again, after the first try has shown the tool's new definition."""
     with pytest.raises(ToolError, match=r"was not called\. Call it again"):
         await bench.use(hub, **GREET)
     action = await bench.prepare(hub, **GREET)

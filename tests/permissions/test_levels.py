@@ -1,4 +1,4 @@
-"""What each level lets through without asking, and what it denies."""
+"""The actions that each level allows without asking, and those it denies."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the approval settings let through, each of them no more than what it names."""
+"""Each approval setting allows exactly the actions it names."""
 
 import hashlib
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 COMMANDS = [SlashCommand(name=f"do{number}", content=f"Do {number}.") for number in range(30)]
 NOTES = 40 * KIB
-"""Room for what says that there is no more room."""
+"""Room for the note that the limit is reached."""
 
 
 @pytest.fixture

@@ -550,7 +550,7 @@ def test_an_ignored_file_in_the_scope_is_masked(layer: str, cell: Cell):
     "part", ["README.md", "priv", "priv/new", "a.key", "new", "src/mid/jwt.py"]
 )
 def test_masked_files_next_to_the_scope_do_not_stop_the_command(part: str, layer: str, cell: Cell):
-    """What is masked is not what was found there, and must not be taken for a swap."""
+    """A mask differs from the file below it, and must not count as a swapped file."""
     cell.put(".rookeryignore", "*.key\npriv/\n")
     for path in ("a.key", "src/mid/b.key", "priv/c"):
         cell.put(path, "decoy")

@@ -560,7 +560,7 @@ for mode in ("on", "required", "off"):
 
 
 def test_a_missing_sandbox_is_reported_and_scoped_commands_are_refused(tmp_path: Path):
-    """Landlock stops at sixteen layers, so behind sixteen of them there is none to be had."""
+    """Landlock allows at most sixteen layers, so inside sixteen of them it is not available."""
     needing("landlock")
     layers = [INTERPRETER, "-I", "-S", str(CONFINE), "write", "/", "--"] * 16
     program = [sys.executable, "-c", WITHOUT_LANDLOCK, str(tmp_path)]

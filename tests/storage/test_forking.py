@@ -1,4 +1,4 @@
-"""A fork is whole or not there, and is a session like any other."""
+"""A fork is complete or absent, and works like any other session."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""An MCP server that asks its client for more than is reasonable; its tools are named for it.
+"""An MCP server that asks its client for too much. Each tool is named after what it asks.
 
 It runs on the bare interpreter, speaks the protocol of 2025-06-18, and answers with what it got.
 """

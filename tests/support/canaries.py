@@ -1,5 +1,6 @@
-"""A workspace with canaries: secret files that nothing should open, a folder in which marks of
-executed code would appear, and an address that nothing should call.
+"""A workspace with canaries, which must stay untouched.
+
+Nothing may open its secret files or call its address. Executed code leaves marks in a folder.
 
     world = World(tmp_path, trusted=False)
     visit = world.visit([call("list_files", path=".", recursive=True)])

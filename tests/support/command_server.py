@@ -2,8 +2,8 @@
 
 Run as a script, this is a process that has imported the product and started nothing. It forks for
 every request: the child becomes `rookery` with its own arguments, environment and files, and may be
-killed like any other process. The parent adopts all processes that the child leaves behind (it is a
-sub-reaper), and answers only when all of them have ended.
+killed like any other process. The parent is a sub-reaper: it adopts all processes that the child
+leaves behind, and answers only when they have ended.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """Turn off fsync in tests: data that a process wrote survives its kill, synced or not.
 
-Only a power failure makes a difference. `faults/test_journal_faults.py` traces a plain process to
-test that every fact is synced before the next step, and `make torture` syncs everything.
+Only a power failure makes a difference. `faults/test_journal_faults.py` traces a plain process, and
+checks that it syncs every fact before the next step. `make torture` syncs everything.
 """
 
 import os

@@ -1,6 +1,8 @@
-"""Run as a script: the command with a test keyring, which is the first argument. Instead of a
-command, `find-key` and a file look a key up as a run does, and print its source and whether the
-package `keyring` was imported."""
+"""Run as a script: the command with a test keyring, which is the first argument.
+
+`find-key FILE` instead of a command looks up a key as a run does. It prints the key's source, and
+whether the package `keyring` was imported.
+"""
 
 import os
 import sys

@@ -1,5 +1,7 @@
-"""A user who starts, answers, stops and resumes sessions while managers and sessions are killed,
-and who remembers the outcome of each message."""
+"""A user who works with sessions while managers and sessions are killed.
+
+The user starts, answers, stops and resumes sessions, and remembers the outcome of each message.
+"""
 
 import random
 from collections import Counter
@@ -29,7 +31,7 @@ from support.killed_manager import Ground
 from support.manager_project import PATIENCE
 
 UNDECIDED = "did not confirm your answer"
-"""Part of the refusal which says that the answer may have arrived nevertheless."""
+"""Part of a refusal after which the answer may still have arrived."""
 
 
 class Words:

@@ -201,9 +201,8 @@ async def _wanted(remote: RemoteManager, removed: set[str]) -> list[WorktreeRow]
 
 
 def check_messages(ground: Ground, words: Words) -> None:
-    """Check that accepted messages are in a journal once, and refused ones in none. Messages to
-    a session that never started are stored with it; then its prompt is too, although it was
-    refused."""
+    """Check that each accepted message is in a journal once, and refused ones are in none. A
+    session that never started stores its messages, and also its refused prompt."""
     received = Counter(text for events in _journals(ground).values() for text in _heard(events))
     begun = ground.folders()
     kept_prompts = set()
@@ -227,8 +226,8 @@ def _heard(events: list[Event]) -> list[str]:
 
 
 def check_changes(ground: Ground, removed: set[str]) -> None:
-    """Check that each reported change is on disk, or stored when its worktree was removed, that
-    each file was reported, and that each journal is intact."""
+    """Check that reports and files match, and that each journal is intact. The changes of a
+    removed worktree must be stored."""
     begun: set[str] = set()
     for session_id, events in _journals(ground).items():
         assert verify(ground.project.tasks.folder(session_id)) == []

@@ -1,4 +1,4 @@
-"""Real MCP servers, language servers and kits, installed once into a cache of the tests."""
+"""Real MCP servers, language servers and kits, installed once into the tests' cache."""
 
 import fcntl
 import os

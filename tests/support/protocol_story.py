@@ -1,5 +1,8 @@
-"""A scenario that must look the same over every wire: a task is opened, speaks, asks, is
-cancelled and resumed, rewound, followed by a second client, and completed."""
+"""A scenario that must look the same over every wire.
+
+A task is opened, speaks, asks, is cancelled, resumed and rewound, gets a second client, and
+completes.
+"""
 
 import json
 import re

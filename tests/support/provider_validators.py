@@ -206,8 +206,8 @@ def _gemini_part(part: dict[str, Any], at: int) -> None:
 
 
 def validate_converse(body: dict[str, Any]) -> None:
-    """Converse: as the Messages API, with tools declared as soon as there are calls, a content in
-    each result, and no blank text."""
+    """Converse: as the Messages API. Tools must be declared if there are calls, each result has
+    content, and no text is blank."""
     _encodable(body)
     tools = body.get("toolConfig", {}).get("tools", [])
     declared = [tool["toolSpec"] for tool in tools if "toolSpec" in tool]

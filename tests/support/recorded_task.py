@@ -1,9 +1,8 @@
-"""A task of many turns, run by the real host and then by the real command, with every request it
-sent, byte for byte.
+"""A task of many turns, run by the real host and then by the real command. Records each request
+byte for byte.
 
-Everything that can change while a task runs does change: the clock at every look, the cost with
-every answer, and the todo list, the commands in the background, the branch and a file that the
-model knows once per round.
+Everything that can change during a task changes. The clock changes at every look, and the cost with
+every answer. Once per round the todo list, background commands, the branch and a known file change.
 """
 
 import os

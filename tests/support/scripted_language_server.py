@@ -11,11 +11,11 @@ Its first argument says how it behaves:
     asked         it reports when asked
     waits         it reports once the file `go` is beside the text
     dies          it ends with the second text
-    nonsense      it asks for settings that are none, and reports a file that is none
+    nonsense      it asks for invalid settings, and reports an invalid file
     deaf          it reads nothing after it has started
     babbles       it begins with something other than a message
 
-It writes a line for each start to the file that the second argument names, if there is one.
+If there is a second argument, each start appends a line to that file.
 """
 
 import json

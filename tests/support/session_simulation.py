@@ -1,8 +1,8 @@
 """A simulated session: a user, a process with its messages, and a manager.
 
-A move is a name and a number. The world turns it into an event that could happen now, feeds it to
-the machine, and keeps what a manager would have stored. Processes keep the engine's promise: after
-a blocking question, they send nothing new before it is answered.
+A move is a name and a number. The simulation turns it into an event that could happen now, feeds it
+to the state machine, and stores what a manager would store. As in the engine, a process sends
+nothing new after a blocking question until it is answered.
 """
 
 from collections.abc import Callable

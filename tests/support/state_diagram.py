@@ -1,6 +1,7 @@
 """The state diagram in docs/manager.md, drawn from the transition table. `make pages` runs this.
 
-What the agent does is drawn where it works; elsewhere it means that it works again.
+Events of the agent are drawn at the working states only; in other states they mean that it works
+again.
 """
 
 from pathlib import Path

@@ -208,8 +208,8 @@ def death(tree: Tree) -> Death:
 
 
 def check_complete(tree: Tree, deaths: Sequence[Death] = ()) -> None:
-    """Check that every task did its work once, and every result was delivered once. A call that
-    was interrupted must not be repeated; its task must be told, and continue."""
+    """Check that every task did its work once, and every result was delivered once. An
+    interrupted call must not be repeated; its task must get a note, and continue."""
     nodes, files = tree.nodes(), tree.files()
     assert nodes.keys() == CHILDREN.keys()
     for dead in deaths:

@@ -5,7 +5,7 @@
         terminal.type("y")
         assert terminal.exit_code() == 0
 
-Every wait is for a text, for the end of the process, or for what it does.
+Tests wait for a text, for the end of the process, or for an effect, never for a time.
 """
 
 import fcntl

@@ -1,8 +1,7 @@
-"""The command, or a program of a test, as a process with text pipes: as much of `subprocess.Popen`
-as our tests need.
+"""The command, or a program of a test, as a process with text pipes.
 
-It is started warm, and so are its sessions, unless its environment has variables that only a new
-interpreter reads.
+It has the parts of `subprocess.Popen` that our tests need. It and its sessions start warm, unless
+the environment has variables that only a new interpreter reads.
 """
 
 import os

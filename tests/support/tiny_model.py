@@ -1,7 +1,7 @@
 """A model file of 100 KB that a real runtime loads. It answers everything with the same sentence.
 
-Its only layer does nothing. The embedding of a token is one of three directions, and each of them
-leads to one next token: from anything to the sentence, and from there to the end.
+Its only layer does nothing. Each token's embedding points in one of three directions, which decides
+the next token: first the sentence, then the end.
 """
 
 import struct

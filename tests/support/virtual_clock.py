@@ -1,8 +1,7 @@
-"""Virtual time for tests: it passes only when nothing is left to do, so that a test that waits half
-a second takes only as long as the work in it.
+"""Virtual time for tests: waiting half a second takes no real time.
 
-The event loop's clock jumps to the next timer as soon as nothing is ready. Only while something
-outside the loop runs, a child process or a thread, does real time pass.
+The event loop's clock jumps to the next timer as soon as nothing is ready. Real time passes only
+while something outside the loop runs, such as a child process or a thread.
 """
 
 import asyncio

@@ -3,8 +3,8 @@
     done = run_program(CODE, str(folder), ROOKERY_KILLPOINT="files.synced")
     assert done.returncode == -signal.SIGKILL
 
-It does what `python -c CODE ...` does. Run as a script, this is a process that imports what a
-program imports, once, and forks for every run; the child may be killed like any other process.
+It does what `python -c CODE ...` does. Run as a script, this is a process that imports the modules
+of a program once, and forks for every run. The child may be killed like any other process.
 """
 
 import ast

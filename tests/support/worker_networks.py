@@ -1,7 +1,7 @@
 """The network between one worker and the database, which can be cut without either end noticing.
 
-The worker runs in a network namespace of its own where this process may make one; the packets of a
-cut network are then lost. Elsewhere a relay stops to pass on what it gets.
+If this process may create a network namespace, the worker runs in one; a cut network drops its
+packets. Otherwise a relay stands between them, and stops forwarding.
 """
 
 import os

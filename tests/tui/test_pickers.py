@@ -41,7 +41,7 @@ class OwnPaths(ScriptedHost):
 
 
 class Opened:
-    """A picker in an app, and what it lists."""
+    """An app with a picker and its rows."""
 
     def __init__(self, app: BareApp, pilot: Pilot[Any], picker: Picker) -> None:
         self.app, self.pilot, self.picker = app, pilot, picker

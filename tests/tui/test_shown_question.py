@@ -1,4 +1,4 @@
-"""A letter that may answer a question is held until it is clear that it stands alone."""
+"""A letter that may answer a question waits until no other letter follows."""
 
 from collections.abc import Callable
 

@@ -119,7 +119,7 @@ async def vanished(mark: str) -> None:
 
 @pytest.fixture
 def bystander() -> Iterator[subprocess.Popen[bytes]]:
-    """A child process that belongs to no command."""
+    """A child process outside of any command."""
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
         yield child
         child.kill()

@@ -1,4 +1,4 @@
-"""What is shared has no known secret, home folder or user name in it."""
+"""Shared text contains no known secret, home folder or user name."""
 
 import random
 

@@ -112,7 +112,7 @@ def widening(governed: Governed) -> str:
 
 
 def test_intent_changes_made_by_a_command_need_approval(governed: Governed):
-    """A missing id is no bypass, nor is a file that changes while the user reads."""
+    """Neither a missing id nor a file that changes while the user reads bypasses the check."""
     governed.settings(NO_SANDBOX + "[governance]\nauto_select_single = true\n")
 
     def sneaks(asked: Asked) -> str:

@@ -1,4 +1,4 @@
-"""What stands beside the conversation: changes, plan, checkpoints, terminal and preview."""
+"""The panel beside the conversation: changes, plan, checkpoints, terminal and preview."""
 
 import json
 import os

@@ -341,7 +341,7 @@ def _named(value: object, path: str) -> object:
 
 
 def _demand_as_found(root: Path, file: File) -> None:
-    """Links are links still, and there is nothing beside them that was not there."""
+    """Check that links are still links, and that no new files exist."""
     assert os.listdir(root / "folder") == ["real.txt"]
     match file.linked:
         case "symbolic":
