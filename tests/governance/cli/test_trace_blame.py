@@ -205,9 +205,15 @@ def test_the_repository_can_make_git_run_nothing(
     assert mark.exists(), "the trap is one"
 
 
-def test_a_missing_file_or_line_is_reported_as_not_found(work: TracedWorkspace, tmp_path: Path):
+def test_a_missing_file_or_line_is_reported_as_not_found(
+    work: TracedWorkspace, tmp_path: Path, capsys: Captured
+):
     assert trace("blame", "src/none.py") == TraceExit.NOT_FOUND
     assert trace("blame", f"{JWT}:99") == TraceExit.NOT_FOUND
+    assert "has only 8 lines." in capsys.readouterr().err
+    (work.root / "one.txt").write_text("one\n", encoding="utf-8")
+    assert trace("blame", "one.txt:2") == TraceExit.NOT_FOUND
+    assert "has only 1 line." in capsys.readouterr().err
     (work.root / "picture").write_bytes(b"\x89\0\0")
     assert trace("blame", "picture") == TraceExit.FINDINGS
     (tmp_path / "outside.py").write_text("x = 1\n", encoding="utf-8")

@@ -11,7 +11,7 @@ import click
 from msgspec import to_builtins
 
 from rookery import NAME
-from rookery.core.text.terminal_text import harmless_line
+from rookery.core.text.terminal_text import counted, harmless_line
 from rookery.errors import SettingsError
 from rookery.governance.cli.common import (
     CommandFailed,
@@ -82,7 +82,8 @@ def blame_command(opened: OpenedLedger, where: str, span: str, why: bool, for_to
     history = history_of(opened.layout.root)
     owned = line_history(opened.folder, relative, _text(path), history)
     if wanted and wanted[0] > len(owned):
-        raise CommandFailed(f"{relative} has only {len(owned)} lines.", TraceExit.NOT_FOUND)
+        what = counted(len(owned), "line")
+        raise CommandFailed(f"{relative} has only {what}.", TraceExit.NOT_FOUND)
     lines = owned[wanted[0] - 1 : wanted[1]] if wanted else owned
     reasons = change_reasons(opened.layout, lines) if why or one or opened.as_json else {}
     if opened.as_json:
