@@ -7,7 +7,8 @@ import pytest
 from rookery.core.asks import AskKind
 from rookery.core.commands import Command, RestoreFiles, Rewind, Speak
 from rookery.core.facts import Asked, CheckpointSaved, Event, TaskOpened, ToolStarted
-from rookery.core.queries import AskRehearsal, RestoreRehearsal
+from rookery.core.modes import ALWAYS_ASK
+from rookery.core.queries import AskPermissions, AskRehearsal, Permissions, RestoreRehearsal
 from rookery.plain.client_lines import ClientLines
 from rookery.plain.screen import Screen
 from rookery.protocol.attend import Focus
@@ -77,3 +78,12 @@ async def test_other_words_and_a_new_question_withdraw_the_undo():
         "y",
     ]
     assert len(typing.host.sent) == 3
+
+
+async def test_permissions_are_wrapped_at_words():
+    host, out = ScriptedHost(), io.StringIO()
+    host.answer(AskPermissions, Permissions())
+    screen = Screen(out, colour=False, live=True)
+    await ClientLines(host, SlashLines("t"), screen, Focus("t")).run("/permissions")
+    assert all(len(line) < 80 for line in out.getvalue().splitlines())
+    assert out.getvalue().split()[-len(ALWAYS_ASK.split()) :] == ALWAYS_ASK.split()

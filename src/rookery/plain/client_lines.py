@@ -140,7 +140,7 @@ class ClientLines:
                         screen.line(screen.paint.diff(folded_diff(each.diff)))
                 case "permissions":
                     allowed = await host.query(AskPermissions(task_id=task_id))
-                    screen.line(permissions_text(allowed))
+                    screen.sentence(permissions_text(allowed))
                 case _:
                     known = await host.query(AskContext(task_id=task_id))
                     lines = rules_lines(known) if what == "rules" else usage_lines(known)
