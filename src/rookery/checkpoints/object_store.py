@@ -175,6 +175,7 @@ class ObjectStore:
             self._pack(name).unlink(missing_ok=True)
         sync_folder(self._folder)
         self._loaded, self._places = set(), {}
+        self._recent.clear()
         self.refresh()
 
     def _pack(self, name: str) -> Path:
