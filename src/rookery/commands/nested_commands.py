@@ -14,7 +14,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import dropwhile, islice
 
 from msgspec import Struct
 
@@ -164,6 +164,9 @@ def _printed(script: Script) -> Script:
     return Script(expand_escapes(script.text), script.known, expand_escapes(script.without))
 
 
+_BEFORE_CD = ("builtin", "command", "eval", "time", "-p", "--")
+
+
 class Folders:
     def __init__(self, start: str, home: str) -> None:
         self._at: dict[Scope, tuple[str, ...]] = {(): (start,)}
@@ -177,13 +180,9 @@ class Folders:
             scope = scope[:-1]
         folders = self._at[scope]
         self._at.setdefault(command.scope, folders)
-        if command.words and program_name(command.words[0].text) in {
-            "cd",
-            "pushd",
-            "popd",
-            "chdir",
-        }:
-            after = self._folders_after(folders, command.words)
+        words = tuple(dropwhile(lambda word: word.text in _BEFORE_CD, command.words))
+        if words and program_name(words[0].text) in {"cd", "pushd", "popd", "chdir"}:
+            after = self._folders_after(folders, words)
             self._seen |= dict.fromkeys(after)
             self._at[command.scope] = after
         return folders
