@@ -22,22 +22,22 @@ object with `seq`, `sub` and `ts` in front. A field with a default may be left o
 """
 
 SENTENCES = {
-    "task_closed": "The task has come to its end; it can still be reopened.",
-    "step_cancelled": "The user stopped what was being done.",
+    "task_closed": "The task ended. It can be reopened.",
+    "step_cancelled": "The user stopped the current step.",
     "answered": "A question was answered, by the user or by a rule.",
     "request_started": "A request was sent to the model; `attempt` counts the tries.",
-    "text_streamed": "A piece of the model's words arrived.",
+    "text_streamed": "A piece of the model's text arrived.",
     "thinking_streamed": "A piece of the model's reasoning arrived.",
     "request_failed": "A request ended without an answer; `error` says what is tried next.",
     "output_streamed": "A piece of a running call's output arrived.",
-    "tool_finished": "A call came to its end, and this is what the model is told.",
-    "todos_changed": "The checklist is now this one.",
-    "mode_switched": "The task goes on in another mode.",
+    "tool_finished": "A call ended, with the result that the model gets.",
+    "todos_changed": "The checklist was replaced by this one.",
+    "mode_switched": "The mode of the task changed.",
     "todo": "One line of the checklist.",
-    "reopen_task": "Go on with a task of an earlier process.",
-    "close_task": "End the task, whatever it is doing.",
-    "switch_mode": "Go on in another mode.",
-    "delete_task": "Remove the task and all that was kept of it.",
+    "reopen_task": "Continue a task of an earlier process.",
+    "close_task": "End the task, even while it works.",
+    "switch_mode": "Change the mode.",
+    "delete_task": "Remove the task and all its files.",
 }
 """Sentences for classes that have no docstring."""
 

@@ -1,8 +1,8 @@
-"""The standard streams: writing that never fails, and reading that never waits in vain.
+"""The standard streams: writing never fails, and reading never hangs.
 
-Standard input may be a pipe without a writer: CI, cron and ssh leave one open for hours. Or it
-is the list that a loop in a shell reads. So input that is not needed is read only if it is ours
-alone, and waited for only if a process of the same pipeline writes to it, as in
+Standard input may be a pipe without a writer: CI, cron and ssh leave one open for hours. Or a
+shell loop reads its list from it. So optional input is read only if no other process reads it. It
+is waited for only if a process of the same pipeline writes to it, as in
 `make | rookery -p "why does it fail?"`.
 """
 
@@ -128,8 +128,8 @@ def piped_input(*, needed: bool) -> str:
 
 
 def _read_to_end(descriptor: int, awaited: str) -> str:
-    """Read all input, and say so if that takes long. The pipe may be set not to block, by another
-    process that has it too."""
+    """Read all input, and print a note if that takes long. Another process that shares the pipe
+    may have made it non-blocking."""
     data, announced = bytearray(), False
     while len(data) <= MOST_INPUT:
         if not (announced or _is_ready(descriptor, ANNOUNCED_AFTER)):
@@ -182,7 +182,7 @@ def _has_writer_among_children(pid: int) -> bool:
 
 
 def _opened(pid: int, descriptor: int) -> str:
-    """The file behind a descriptor of a process; empty if it cannot be told."""
+    """The file behind a descriptor of a process; empty if it is unknown."""
     try:
         return os.readlink(f"/proc/{pid}/fd/{descriptor}")
     except OSError:

@@ -133,7 +133,7 @@ def _fault(entry: str) -> str:
         return "it needs a shell. Write one program with plain words, such as 'npm test'."
     alone = PlainCommand(parsed[0].commands[0].words)
     if parsed != (Pipeline((alone,)),):
-        return "it is more than one command. Give each command an entry of its own."
+        return "it is more than one command. Give each command its own entry."
     if "/" in parsed[0].commands[0].words[0]:
         return "a program named by its path is always asked about."
     return ""

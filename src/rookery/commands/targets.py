@@ -128,7 +128,7 @@ class Targets:
         return found
 
     def _check(self, operand: Operand, path: str) -> TargetFinding:
-        """Check a path once, and only so many paths per line."""
+        """Check each path once, and a limited number of paths per line."""
         operand = _mark_partial(operand)
         asked = (
             replace(operand, word=replace(_ANY, below=operand.word.below), maybe=False, names=()),

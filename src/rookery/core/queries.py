@@ -1,7 +1,7 @@
-"""What a client may ask that is not in a task's log.
+"""Queries of clients for data outside a task's log.
 
-The host answers a query at once and changes nothing. Each class declares the type of its answer, so
-that local and remote hosts answer alike.
+The host answers a query at once and changes nothing. Each class declares the type of its answer,
+which is the same for local and remote hosts.
 """
 
 from typing import Generic, Literal, TypeAlias, TypeVar

@@ -56,7 +56,7 @@ class ShownFiles(Struct, frozen=True, kw_only=True):
 
 
 def room_in(window: int) -> int:
-    """Characters of a diff in one message, for a context window of so many tokens."""
+    """Characters of a diff in one message, for a context window of `window` tokens."""
     return min(LARGEST_PART, window * _CHARACTERS_PER_TOKEN // _SHARE)
 
 
@@ -84,8 +84,8 @@ def show_files(
     parts: int,
     hidden: Callable[[str], bool] = lambda path: False,
 ) -> ShownFiles:
-    """The files as numbered lines, in so many texts at most. `hidden` tells whether a file is kept
-    from the model."""
+    """The files as numbered lines, in at most `parts` texts of `room` characters. `hidden` returns
+    whether the model may not see a file."""
     left_out = [LeftOut(file.name, why) for file in files if (why := _why_not(file, hidden))]
     skipped = {each.path for each in left_out}
     kept = [file for file in files if file.name not in skipped]

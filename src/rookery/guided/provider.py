@@ -334,7 +334,7 @@ class _Draft:
         self, place: EditPlace, reply: _Reply, texts: dict[str, str], edits: dict[str, str | None]
     ) -> None:
         """Accept a written file or section, unless a guard finds something wrong with it."""
-        # line ends of its own would outlast the restoring of a file that has others
+        # normalised: the file's own line ends are restored later, and would not replace these
         said = reply.text.replace("\r\n", "\n").replace("\r", "\n")
         written = without_fence(said, place.path)
         old = texts.get(place.path)

@@ -203,8 +203,8 @@ def _hide_in(value: Any, hide: Hiding) -> Any:
 
 
 def _error_responses(error: Exception) -> "Iterator[SessionMessage]":
-    """Error responses to a message that could not be parsed, so that the caller does not wait in
-    vain. The ids are guesses; a response with a wrong id is ignored."""
+    """Error responses to a message that could not be parsed, so that the caller stops waiting. The
+    ids are guesses; a response with a wrong id is ignored."""
     from mcp.shared.message import SessionMessage
     from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
     from pydantic import ValidationError

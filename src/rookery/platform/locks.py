@@ -46,7 +46,7 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def lock_within(descriptor: int, seconds: float) -> bool:
-    """Take the lock, waiting at most so many seconds; returns whether that worked."""
+    """Take the lock, waiting at most `seconds`; returns whether that worked."""
     until = time.monotonic() + seconds
     pause = _FIRST_PAUSE
     while not try_lock(descriptor):

@@ -75,8 +75,8 @@ def run_program(
     seconds: float | None = None,
     most: int = MOST_OUTPUT,
 ) -> ProgramOutput:
-    """Run a program to its end, with `given` as its input. It is killed with its process group
-    after so many seconds, or if it writes too much. Raises `OSError`."""
+    """Run a program to its end, with `given` as its input. After `seconds`, or if it writes more
+    than `most` bytes, it is killed with its process group. Raises `OSError`."""
     import subprocess
 
     until = None if seconds is None else time.monotonic() + seconds

@@ -39,11 +39,10 @@ SHARED_CACHES = (
     *(".nv/ComputeCache", ".rustup/downloads", ".rustup/tmp", ".yarn/berry/cache"),
     *("go/pkg/mod", "go/pkg/sumdb"),
 )
-"""Caches that commands may write, relative to the home folder. They hold only what a tool
-downloads or builds from when told to install or build. None is in a PATH, none holds
-configuration or scripts that run by themselves (such as the environments of pre-commit and
-poetry), and none has files that other projects hard-link (such as the stores of uv, pnpm and
-bun), as those would run outside."""
+"""Caches that commands may write, relative to the home folder. Tools use their files only when the
+user installs or builds something. Files that would run outside are not here: folders in a PATH,
+configuration, scripts that run by themselves (such as the environments of pre-commit and poetry),
+and files that other projects hard-link (such as the stores of uv, pnpm and bun)."""
 
 OTHER_CACHES = (
     ".bun/install/cache",

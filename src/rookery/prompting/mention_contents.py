@@ -47,7 +47,7 @@ _COMMANDS = {
 _CHANGED = "What {} would do has changed since it was checked, so it was not run. Mention it again."
 _ENOUGH = "Not attached: the message already has enough attachments."
 FetchPage: TypeAlias = Callable[[str, int, ToolContext], Action]
-"""Makes the action that reads so many characters of a web page."""
+"""Makes the action that reads up to this many characters of a web page."""
 
 _TAGS = {"git_changes": "git_working_state", "commit": "git_commit"}
 

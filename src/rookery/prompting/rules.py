@@ -375,4 +375,4 @@ def _folders(
                 continue
             if entry.is_dir(follow_symlinks=False) and not hides(below, is_folder=True):
                 waiting.append(below)
-    scan.report(f"Only {MOST_FOLDERS} folders were searched for rules of their own.")
+    scan.report(f"Only {MOST_FOLDERS} folders were searched for rules.")

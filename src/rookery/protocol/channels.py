@@ -328,7 +328,7 @@ def _has_listener(path: Path) -> bool:
     except (FileNotFoundError, ConnectionRefusedError):
         return False
     except BlockingIOError:
-        return True  # so many want to talk to it that we would have to wait
+        return True  # a server listens, but its queue is full
     except OSError as error:
         raise _impossible(path, error) from error
     return True

@@ -260,8 +260,8 @@ RESOLVER_SOCKETS = (
     *("/run/systemd/resolve/io.systemd.Resolve", "/run/systemd/resolve/io.systemd.Resolve.Monitor"),
     *("/run/nscd", "/var/run/nscd", "/run/avahi-daemon", "/run/tailscale", "/var/run/tailscale"),
 )
-"""Sockets of servers that resolve names or connect for others. Requests to them leave the
-machine, whatever network the command has itself."""
+"""Sockets of servers that resolve names or connect for others. Through them, even a command
+without network would reach other machines."""
 
 SOCKET_VARIABLES = (
     *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "GNOME_KEYRING_CONTROL"),

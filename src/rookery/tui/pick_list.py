@@ -97,7 +97,7 @@ class PickList(Widget, Generic[T], can_focus=False):
             self.styles.height = "auto"
 
     def grow_to(self, most: int) -> None:
-        """Let the list grow up to so many rows."""
+        """Let the list grow up to `most` rows."""
         self._most = most
         self._highest = max(1, min(most, len(self._items)))
         self.styles.height = "auto"

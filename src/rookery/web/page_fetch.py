@@ -255,7 +255,7 @@ def _proxy_for(address: WebAddress) -> str:
 
 
 Unpack: TypeAlias = Callable[[bytes, int], bytes]
-"""Decompresses a piece to at most so many bytes. The rest is dropped, which is noticed."""
+"""Decompresses a piece to at most this many bytes. The caller notices if there were more."""
 
 
 def _unpacking(encoding: str) -> Unpack:

@@ -214,7 +214,7 @@ class _Search:
         return {file.passed_path: self._tree.display(file.path) for file in files}
 
     def next_names(self, most: int | None) -> Sequence[str]:
-        """The names of the next files: at most so many, or those of small files that fit into a
+        """The names of the next files: at most `most`, or as many small files as fit into a
         command line."""
         if most is not None:
             return list(islice(self._waiting, most))

@@ -131,7 +131,7 @@ def _shorten(text: str, length: int) -> str:
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_AT_ONCE = 800
 _SHARE = 3
-"""Searched files may use one in so many of the process's file descriptors."""
+"""Searched files may use one in three of the process's file descriptors."""
 
 
 LISTING_SECONDS = 600.0

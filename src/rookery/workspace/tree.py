@@ -299,7 +299,7 @@ def natural_key(name: str) -> tuple[list[str | int], str]:
 
 
 def limited(entries: Sequence[TreeEntry], most: int, tree: Tree) -> list[TreeEntry]:
-    """At most so many entries; top-level folders are the last to be dropped."""
+    """At most `most` entries; top-level folders are dropped last."""
     depth = tree.start.count("/") + 1 if tree.start else 0
 
     def is_first(entry: TreeEntry) -> bool:

@@ -34,7 +34,7 @@ WRITING = "write_to_file"
 LOOK_BACK = 400
 """Characters before a call that decide whether it is an example."""
 MOST_SHOWN = 2_000_000
-"""Characters of the newest results in which copied calls are sought."""
+"""Characters of the newest results that are searched for copied calls."""
 
 _MARKER = (
     r"<tool_call>|<function_call>|<functioncall>|<tool_use>|<tools>|<\|tool_call\|>|<\|tool_call>"

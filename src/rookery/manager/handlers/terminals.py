@@ -65,7 +65,7 @@ class ShellTerminal:
             self._process.resize(size.rows, size.columns)
 
     def acknowledge(self, count: int) -> None:
-        """The client has shown so many bytes."""
+        """Count `count` bytes as shown by the client."""
         self._unseen = max(0, self._unseen - max(0, count))
         self._shown.set()
 
