@@ -339,7 +339,7 @@ class JournalOfTest:
         return [self._stored[place] for place in places]
 
 
-async def test_a_host_goes_on_while_it_looks_for_the_start_of_a_long_session():
+async def test_a_host_keeps_working_while_it_reads_the_start_of_a_long_session():
     journal = JournalOfTest([TaskOpened(text="go"), *turns(1, 3_000)])
     answers = Answers(cast(Any, journal), cast(Any, None))
     found: list[object] = []

@@ -403,7 +403,7 @@ KILLED_PROCESS = """
 
 
 @pytest.mark.parametrize("reads", [2, 39])
-async def test_an_index_whose_process_was_killed_is_taken_up_by_the_next(shelf: Shelf, reads: int):
+async def test_an_index_of_a_killed_process_is_continued_by_the_next(shelf: Shelf, reads: int):
     for number in range(40):
         shelf.put(f"zebra_{number}.py", f"def stripes_{number}():\n    return 'zebra'\n")
     command = [sys.executable, "-c", textwrap.dedent(KILLED_PROCESS), shelf.root, shelf.cache]

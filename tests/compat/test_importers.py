@@ -237,7 +237,7 @@ def test_a_summary_replaces_what_was_before_it(tmp_path: Path):
     assert FIXED not in str(only)
 
 
-def test_messages_that_were_taken_back_are_not_sent(tmp_path: Path):
+def test_rewound_messages_are_not_sent(tmp_path: Path):
     file = WRITERS["codex"](tmp_path, tmp_path)
     back = {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}}
     with file.open("a") as out:
@@ -278,7 +278,7 @@ def test_the_intact_part_of_a_damaged_newer_file_can_be_resumed(agent: str, tmp_
     ("revert", "last"),
     [({"messageID": "msg_004"}, FIXED), ({"messageID": "msg_002", "partID": "prt_003"}, LOOK)],
 )
-def test_what_was_taken_back_in_a_database_is_not_imported(
+def test_rewound_messages_in_a_database_are_not_imported(
     revert: dict[str, str], last: str, tmp_path: Path
 ):
     with closing(sqlite3.connect(opencode_database(tmp_path))) as database, database:

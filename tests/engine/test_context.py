@@ -271,7 +271,7 @@ async def test_one_line_of_16_megabytes_fits_in_the_end():
     assert weight(history(rig.log.events)) < 24_000
 
 
-async def test_nothing_is_lost_and_a_rewind_brings_all_of_it_back():
+async def test_a_rewind_restores_everything_that_was_cut():
     facts = overfull(random.Random(3), 60_000)
     model = StrictModel(8_000, 8_000, per_byte=0.3, refusal=REFUSALS[0], summary="In short.")
     rig = Rig(model, facts)

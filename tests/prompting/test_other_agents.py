@@ -44,7 +44,7 @@ def test_every_rules_file_of_other_agents_is_used_after_trust(bench: ConfigBench
     assert used(bench, other_agents=False) == []
 
 
-def test_a_text_that_is_there_twice_is_sent_once(bench: ConfigBench):
+def test_a_repeated_text_is_sent_once(bench: ConfigBench):
     bench.put("AGENTS.md", "the same\n")
     bench.put("CLAUDE.md", "the same")
     bench.link("GEMINI.md", "AGENTS.md")

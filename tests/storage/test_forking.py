@@ -129,7 +129,7 @@ def test_a_missing_event_is_reported(at: int):
 
 
 @pytest.mark.parametrize("point", ["disk.before_rename", "fork.built", "fork.renamed"])
-def test_a_kill_leaves_no_fork_or_all_of_it_and_the_next_one_clears_up(point: str):
+def test_after_a_kill_a_fork_is_complete_or_absent_and_the_next_one_cleans_up(point: str):
     script = (
         "import os\n"
         "from rookery.platform.user_folders import find_places\n"

@@ -190,7 +190,7 @@ def test_a_status_follows_from_the_facts(facts: list[Fact], status: str, tasks: 
     assert [task.status for task in tasks.list()] == [status]
 
 
-def test_a_cost_is_unknown_until_one_is_known(tasks: TaskStore):
+def test_a_task_has_no_cost_until_one_is_reported(tasks: TaskStore):
     failed = RequestFailed(request_id="r", error=FailureKind.BUSY, message="busy")
     spoke = AssistantSpoke(request_id="r", blocks=(), usage=Usage(tokens_in=5, cost=0.5))
     keep(tasks, "t1", [OPENED, REQUEST, failed])

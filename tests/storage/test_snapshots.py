@@ -204,7 +204,7 @@ def test_the_snapshot_of_another_session_is_ignored(folder: Path, tmp_path: Path
     assert opened(folder) == whole(folder)
 
 
-def test_a_rewind_after_the_snapshot_takes_back_what_is_in_it(folder: Path):
+def test_a_rewind_after_the_snapshot_also_rewinds_its_content(folder: Path):
     log = keep(folder, [Rewound(to=2)])
     assert log.state.pending == ()
     assert described(log._record) == whole(folder)

@@ -88,7 +88,7 @@ async def test_the_mark_stays_on_its_row_when_rows_are_reloaded():
         assert app.list.marked is None
 
 
-async def test_an_empty_list_says_so():
+async def test_an_empty_list_shows_a_note():
     app = ListApp()
     async with app.run_test() as pilot:
         await until(pilot, lambda: "There is nothing." in seen(pilot))

@@ -75,12 +75,12 @@ LEFT_OUT = """
 
 
 @pytest.mark.parametrize("part", LEFT_OUT.strip().split("\n"))
-def test_what_a_reader_would_not_see_is_left_out(part: str):
+def test_invisible_text_is_left_out(part: str):
     page = f"<p>before</p>{part}<p>after</p>"
     assert html_text(page, URL).text == "before\n\nafter"
 
 
-def test_the_main_part_stands_for_the_page():
+def test_only_the_main_part_of_a_page_is_read():
     words = "word " * 60
     page = f"<title> A\nB </title><nav>menu</nav><div>around</div><main><p>{words}</main><p>more"
     found = html_text(page, URL)

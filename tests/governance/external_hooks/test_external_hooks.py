@@ -346,7 +346,7 @@ async def test_a_guard_that_is_deleted_in_mid_task_stays(bench: Bench):
     assert (await before(hooks, write("a"))).decision is HookDecision.DENY
 
 
-async def test_a_turn_is_held_open_eight_times_and_no_more(bench: Bench):
+async def test_a_hook_can_keep_a_turn_open_at_most_eight_times(bench: Bench):
     script = bench.script(
         "hold.sh",
         """\

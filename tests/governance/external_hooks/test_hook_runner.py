@@ -294,7 +294,7 @@ async def test_at_most_eight_run_at_a_time(runner: HookRunner, tmp_path: Path):
     assert 1 < max(together) <= MAX_CONCURRENT == 8
 
 
-async def test_nothing_is_left_open(runner: HookRunner):
+async def test_a_hook_leaves_no_descriptor_open(runner: HookRunner):
     await runner.run(hook("true"), b"{}")
     before = sorted(os.listdir("/proc/self/fd"))
     for command in ("true", "cat", "exit 2", "sleep 600"):

@@ -119,7 +119,7 @@ def test_a_decision_is_reported_with_what_its_call_was_about():
     assert [line.subject for line in lines] == ["a", "a", "-"]
 
 
-def test_what_a_rewind_took_away_is_gone():
+def test_files_removed_by_a_rewind_are_recorded_as_deleted():
     """Coverage compares the last record of a file with the file."""
     rewind = recorded(
         LedgerEntry(kind="rewind", task_id="t", files=(FILE,), more={"removed": ["b", 7, ""]})

@@ -58,7 +58,7 @@ def test_the_strictest_rule_decides():
         ({"destructive": "x"}, "list of regular"),
     ],
 )
-def test_a_faulty_file_says_so(said: Any, says: str):
+def test_a_faulty_file_is_reported(said: Any, says: str):
     assert says in " ".join(read_policy(said)[1])
 
 
