@@ -20,7 +20,7 @@ from support.terminal_session import Installed
 
 KEPT = ("home/data/tasks", "home/data/checkpoints", "home/config/governance", "work")
 LEFT_OUT = re.compile(r"(^|/)(lock|\.git/.*|.*\.sqlite3?(-\w+)?|\.state/(?!workspace_id).*)$")
-"""What is made anew when it is missing, or is about processes of the machine."""
+"""Files that are recreated when missing, or that describe processes of the machine."""
 ROOT, WHERE = "<root>", "<where>"
 JOURNAL = "journal.jsonl"
 REPOSITORY = "repository"

@@ -1,4 +1,4 @@
-"""What programs read and write on the pipes is what it was before the code was moved."""
+"""Programs read and write the same on the pipes as in the recorded transcripts."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What each server of the chat completions wire is sent, and what it is given back."""
+"""Requests to each server of the chat completions wire, and what follow-up requests repeat."""
 
 import re
 from itertools import pairwise

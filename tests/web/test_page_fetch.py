@@ -1,4 +1,4 @@
-"""Which addresses are reached, and what is read of what they answer."""
+"""Which addresses may be fetched, and how their answers are read."""
 
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Stale writes, and tasks beside and below each other."""
+"""Stale writes, parallel tasks and sub-tasks."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -113,7 +113,7 @@ OVERLAYS: tuple[Callable[[Tab], None], ...] = (
 
 
 def close_overlays(tab: Tab) -> None:
-    """What belongs to a view goes with it."""
+    """Switch the view, which closes the overlays, and check that none is left."""
     tab.go("governance")
     for name in ("Stop selecting", "Close"):
         if tab.button(name, exact=True).is_visible():

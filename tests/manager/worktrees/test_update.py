@@ -1,4 +1,4 @@
-"""Bringing the parent branch into a worktree: all of it, or nothing."""
+"""Updating a worktree from its parent branch: completely, or not at all."""
 
 from pathlib import Path
 

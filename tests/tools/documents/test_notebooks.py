@@ -14,7 +14,7 @@ def text_of(*cells: Any, **fields: Any) -> str:
 
 
 def code(*outputs: Any) -> str:
-    """What is shown of these outputs."""
+    """The text for these outputs."""
     shown = text_of({"cell_type": "code", "source": "x", "outputs": list(outputs)})
     return shown.removeprefix("--- cell 1, code ---\nx\n--- output of cell 1 ---\n")
 
