@@ -215,6 +215,8 @@ def _parse(text: str, home: str) -> ParsedLine:
                 opened = redirections_of(node, own_home)
                 late[last_command(node)] = words_after_redirect(node, own_home)
                 redirected[redirected_part(node).id] = opened
+                if any(child.type == "||" for child in node.children[0].children):
+                    commands.append(SimpleCommand((), opened, scope))  # a `cd` may have failed
                 doubts |= dict.fromkeys(_word_doubts(tuple(one.word for one in opened)))
             case "command_substitution" | "process_substitution" | "function_definition":
                 # a redirection without a command, or of one that comes later

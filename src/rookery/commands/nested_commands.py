@@ -193,7 +193,8 @@ class Folders:
             return tuple(self._seen)
         if not operands:
             return (self._home,)
-        return folders_after_cd(folders, operands[0])
+        after = folders_after_cd(folders, operands[0])
+        return after if len(operands) == 1 else tuple(dict.fromkeys((*after, *folders)))
 
 
 def folders_after_cd(folders: tuple[str, ...], word: Word) -> tuple[str, ...]:
