@@ -39,6 +39,10 @@ def test_patterns_match_like_regular_expressions(pattern: str, path: str, fits: 
     assert bool(re.search(pattern, path)) is fits
 
 
+def test_a_class_that_python_warns_about_is_accepted_without_a_warning():
+    assert path_pattern(r"[[]*x").found_in("[[x")
+
+
 ATOMS = st.sampled_from(["a", "b", r"\.", ".", "[ab]", "[^a]", r"\w", "^", "$", r"\b", "/"])
 
 

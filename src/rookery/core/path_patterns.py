@@ -86,9 +86,9 @@ def path_pattern(source: str) -> PathPattern:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             re.compile(source)
+            return PathPattern(_ExpressionReader(source).whole())
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"it is not a regular expression ({error})") from error
-    return PathPattern(_ExpressionReader(source).whole())
 
 
 class _TooManySteps(Exception):
