@@ -11,6 +11,7 @@ from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.cli.main import run
 from rookery.core.facts import (
     CheckpointSaved,
+    Condensed,
     Fact,
     FilesChanged,
     FilesRestored,
@@ -95,6 +96,7 @@ def test_each_point_is_one_line_with_escaped_text(rewind):
         *step("c2", "Run y", "b", "b", at=7),
         FilesRestored(to=1, before="b", after="a", paths=("a.txt",), count=1),
         Rewound(to=1),
+        Condensed(upto=1),
     )
     code, out, err = rewind()
     assert (code, err) == (0, "")
@@ -103,6 +105,7 @@ def test_each_point_is_one_line_with_escaped_text(rewind):
         *("    2    1970-01-01  ±     Run x", "    6    1970-01-01        Run y"),
         "   10    1970-01-01  ±     (Restored 1 file: a.txt.)",
         "   11    1970-01-01        (The conversation was rewound to 1.)",
+        "   12    1970-01-01        (The conversation was condensed.)",
         *("", "± changed files. To rewind to before a step: rookery rewind --to NUMBER"),
     ]
 

@@ -8,6 +8,7 @@ from rookery.core.facts import (
     Answered,
     Asked,
     CheckpointSaved,
+    Condensed,
     Event,
     FilesChanged,
     FilesRestored,
@@ -38,8 +39,8 @@ class Point(Struct, frozen=True):
 
 def points(events: Iterable[Event]) -> list[Point]:
     """In order of events, including rewound ones: one can go back there too. Each is a message
-    of the user or a call that may have changed files. Calls are identified by checkpoint,
-    because an id may repeat."""
+    of the user, a call that may have changed files, or a rewind, a restore or a summary of the
+    conversation. Calls are identified by checkpoint, because an id may repeat."""
     known = list(events)
     restores = {event.seq for event in known if _restored_files(event)}
     return _points(known, _changing(known, ()) | restores)
@@ -94,6 +95,8 @@ def _points(events: Sequence[Event], changing: Collection[int]) -> list[Point]:
                 found.append(Point(asked.get(call_id, before), ts, title, changed_files=touched))
             case ToolFinished(call_id=call_id):
                 asked.pop(call_id, None)
+            case Condensed():
+                found.append(Point(before, ts, "(The conversation was condensed.)"))
             case Rewound(to=to):
                 asked.clear()
                 found.append(Point(before, ts, f"(The conversation was rewound to {to}.)"))
