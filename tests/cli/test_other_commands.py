@@ -121,11 +121,7 @@ def test_the_short_help_fits_a_screen_and_names_every_command(flag: str, capsys:
         assert re.search(rf"(?<![\w-]){re.escape(word)}\b", text), word
 
 
-STARTED_BY_OTHER_TESTS = {"doctor", "mcp"}
-"""Without `run`, so that click has made up its mind about -h before it comes here."""
-
-
-@pytest.mark.parametrize("command", sorted(_SUBCOMMANDS.keys() - STARTED_BY_OTHER_TESTS))
+@pytest.mark.parametrize("command", sorted(_SUBCOMMANDS))
 def test_every_command_has_its_own_help(command: str, capsys: Captured):
     for arguments in ([command, "--help"], [command, "-h"], ["help", command]):
         assert run(arguments) == 0

@@ -76,7 +76,7 @@ def test_a_program_is_added_tested_listed_and_removed(printed, home: Path):
 def test_options_of_a_program_need_a_separator():
     add = ["add", "files", "npx", "-y", "server-filesystem"]
     with pytest.raises(click.UsageError, match=r"'-y'\. .*: rookery mcp add NAME -- COMMAND"):
-        command.main(add, standalone_mode=False)
+        command.main(add, standalone_mode=False, help_option_names=["-h", "--help"])
 
 
 def test_a_url_is_added(printed, home: Path):

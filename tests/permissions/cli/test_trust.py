@@ -37,7 +37,8 @@ def store(home: Path) -> TrustStore:
 
 
 def trust(*arguments: str) -> None:
-    assert command.main(list(arguments), standalone_mode=False) == 0
+    code = command.main(list(arguments), standalone_mode=False, help_option_names=["-h", "--help"])
+    assert code == 0
 
 
 def allow_always(here: Path, text: str) -> None:

@@ -43,7 +43,10 @@ def listed(commands: CommandRegistry) -> Iterator[ListedCommand]:
 @pytest.fixture
 def printed(capsys: pytest.CaptureFixture[str]):
     def call(*arguments: str) -> str:
-        assert ps_command.main(list(arguments), standalone_mode=False) == 0
+        code = ps_command.main(
+            list(arguments), standalone_mode=False, help_option_names=["-h", "--help"]
+        )
+        assert code == 0
         return capsys.readouterr().out
 
     return call
