@@ -193,7 +193,7 @@ def test_a_widened_scope_is_saved_and_applies(governed: Governed):
 
 
 UNJUDGED = {
-    "../../outside.txt": "traversal",
+    "../../out-of-scope.txt": "traversal",
     "src/auth/link": "symlink_escape",
     "src/auth/d/x": None,
     "src/auth/d/../x": None,
@@ -218,7 +218,7 @@ def test_paths_that_cannot_be_checked_are_refused_without_a_question(governed: G
     assert USER in " ".join(reported.refusal(2)["recovery"]), "the real path is named"
     assert governed.text(USER) == "old\n"
     assert not list(elsewhere.iterdir())
-    for path in (governed.root.parent / "x", governed.root.parent.parent / "outside.txt"):
+    for path in (governed.root.parent / "x", governed.root.parent.parent / "out-of-scope.txt"):
         assert not path.exists(), path
     assert not governed.there("src/auth/x")
     assert governed.kinds() == ["intent_selected", *["blocked"] * len(UNJUDGED)]
@@ -247,7 +247,7 @@ def test_exemptions_and_auto_approval_do_not_widen_the_scope(governed: Governed)
     governed.put(FILE, intents() + OTHER)
     ignored = "docs/**\n!docs/private/**\n# for now\nINT-002\n"
     governed.put(".orchestration/.intentignore", ignored)
-    outside = governed.root.parent / "outside.txt"
+    outside = governed.root.parent / "out-of-scope.txt"
     reported = governed.alone(
         [write(USER)],
         [choose()],
@@ -257,7 +257,7 @@ def test_exemptions_and_auto_approval_do_not_widen_the_scope(governed: Governed)
         [choose("INT-002")],
         [write(USER)],
         [write(".orchestration/hooks.json", "{}")],
-        [write("../outside.txt")],
+        [write("../out-of-scope.txt")],
         [write(str(outside))],
         flags=["-y"],
     )
