@@ -108,7 +108,7 @@ class Unattended:
 
 
 def first_answer(offered: list[OfferedAnswer], *, keeps_mode: bool) -> Say:
-    """The answer when nobody can be asked: the first suggestion."""
+    """The answer if the run is not interactive: the first suggestion."""
     first = offered[0] if offered else OfferedAnswer(DECIDE_YOURSELF)
     return Say("message", first.answer, by="policy", mode="" if keeps_mode else first.mode)
 

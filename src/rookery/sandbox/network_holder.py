@@ -7,7 +7,7 @@
                     the socket, and answer each with a socket connected to that port inside
 
 Both end when the socket is closed: the program copies its input to nowhere. It is small, and has
-no rights in the namespace. Python is needed only if somebody connects.
+no rights in the namespace. Python runs only for connections into it.
 """
 
 import _socket
